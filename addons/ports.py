@@ -1,0 +1,82 @@
+"""What the chain needs of the world, as small interfaces. `proxy` implements them; tests may too."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol, final
+
+from grants.decision import Reason, Rule
+from grants.message import Outgoing, Response
+from grants.secret import Secret
+
+from .record import Record
+
+
+class UpstreamFailed(Exception):
+    """No complete answer came. Carries the words for the record; never any text of the cause.
+
+    `rule` is UPSTREAM_ERROR, TRANSPORT, RESPONSE_SIZE or DENIED (an inside address); `status` is 502, 503 or 504.
+    """
+
+    def __init__(self, rule: Rule, reason: Reason, status: int = 502) -> None:
+        super().__init__(reason.value)
+        self.rule = rule
+        self.reason = reason
+        self.status = status
+
+
+class Upstream(Protocol):
+    """Sends requests of one endpoint. Connections are shared by all clients."""
+
+    async def send(self, request: Outgoing, *, max_body: int, timeout: float) -> Response:
+        """Send `request` at most once and return the complete answer.
+
+        `max_body` (bytes) bounds the body as received; `timeout` (seconds) bounds the whole exchange.
+
+        Raises:
+            UpstreamFailed: there is no complete answer within the bounds.
+        """
+        ...
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """What an endpoint holds at one moment.
+
+    Attributes:
+        values: by reference name; a name that cannot be read now is absent.
+        needles: every value that an answer may not hold: the current ones, and the ones before a rotation
+            that may still live.
+    """
+
+    values: Mapping[str, Secret]
+    needles: tuple[Secret, ...] = field(default=())
+
+
+class Vault(Protocol):
+    """The secrets of one endpoint."""
+
+    async def open(self) -> Held:
+        """The values now: from a short cache, or read again. Never raises: what cannot be read is absent."""
+        ...
+
+
+class LogUnavailable(Exception):
+    """A record could not be written."""
+
+
+class DecisionLog(Protocol):
+    """The decision log. It adds `ts`, `seq`, `chain` and `prev` to each record."""
+
+    def write(self, record: Record) -> None:
+        """Append one record before anything else happens.
+
+        Raises:
+            LogUnavailable: it is not in the log.
+        """
+        ...
+
+    @property
+    def writable(self) -> bool:
+        """False from a failed write until one succeeds."""
+        ...

@@ -1,0 +1,82 @@
+"""The decision record: metadata only, by its type. Source: "Decision log" in docs/reference/records.md."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import final
+
+
+class Event(StrEnum):
+    """What a record says happened."""
+
+    ALLOW = "broker_request_allow"
+    DENY = "broker_request_deny"
+    INTENT = "broker_request_intent"
+
+
+class Mode(StrEnum):
+    """How the client reached the proxy."""
+
+    TERMINATE = "terminate"
+    PROXY = "proxy"
+    CONNECT = "connect"
+
+
+class Signal(StrEnum):
+    """What a reader of the log wants to filter by."""
+
+    DENIED = "denied"
+    UNRESOLVED_SECRET = "unresolved-secret-ref"
+    CREDENTIAL_DISCLOSED = "credential-disclosed"
+    MISDIRECTED = "misdirected"
+    INSIDE_ADDRESS = "inside-address"
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One record, less what the log itself adds (`ts`, `seq`, `chain`, `prev`).
+
+    No path, no query, no header, no body, no secret value can stand in it.
+
+    Attributes:
+        id: unique, opaque; the refusal carries it as `decision`.
+        endpoint: the endpoint's name, or None where there is none.
+        host: the canonical host asked for, when it is a known one.
+        method: a known HTTP method, or None.
+        route: the route's template.
+        resource_digest: keyed digest of the object that the path parameters name.
+        status: the status that the client is answered with.
+        bytes_out: body bytes sent upstream. bytes_in: body bytes received from it.
+        duration_ms: from the head to the record.
+        secret_refs: names of references that were used.
+    """
+
+    id: str
+    event: Event
+    mode: Mode
+    verdict: str
+    box: str | None = None
+    endpoint: str | None = None
+    host: str | None = None
+    method: str | None = None
+    assurance: str | None = None
+    rule: str | None = None
+    reason: str | None = None
+    operation: str | None = None
+    effect: str | None = None
+    route: str | None = None
+    resource_digest: str | None = None
+    redirect_hops: int = 0
+    final_host: str | None = None
+    final_operation: str | None = None
+    final_effect: str | None = None
+    final_route: str | None = None
+    final_resource_digest: str | None = None
+    status: int | None = None
+    bytes_out: int = 0
+    bytes_in: int = 0
+    duration_ms: float = 0.0
+    secret_refs: tuple[str, ...] = ()
+    signals: tuple[Signal, ...] = ()
+    labels: tuple[str, ...] = ()
+    grant_digest: str | None = None
