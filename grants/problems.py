@@ -1,0 +1,74 @@
+"""What is wrong with a file, each thing with its place.
+
+A loader collects every problem before it gives up, so that one run shows all of them. Nothing that may be a
+credential is repeated in a message: a loader that reads one says what is wrong and leaves the value out.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import final
+
+type Path = tuple[str | int, ...]
+"""Where a value stands in a document: keys and indices from the top."""
+
+_PLAIN_KEY = re.compile(r"[A-Za-z0-9_$@/-]+")
+_SHOWN = 60
+
+
+def quoted(text: str) -> str:
+    """`text` in backticks, on one line and not longer than a message can bear."""
+    cut = text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+    return "`" + "".join(char if char.isprintable() else ascii(char)[1:-1] for char in cut) + "`"
+
+
+def written(path: Path) -> str:
+    """A path as users read it: `operations[1].query[0].pattern`."""
+    text = ""
+    for step in path:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        elif _PLAIN_KEY.fullmatch(step):
+            text += f".{step}" if text else step
+        else:
+            text += f"[{quoted(step)}]"
+    return text or "top level"
+
+
+@final
+@dataclass(frozen=True, slots=True, order=True)
+class Problem:
+    """One thing that is wrong.
+
+    Attributes:
+        file: as the caller named it.
+        line, column: from 1; a column counts characters.
+        path: where in the document, as `written` shows it.
+        message: what is wrong and, after a semicolon, what would be right.
+    """
+
+    file: str
+    line: int
+    column: int
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}: {self.path}: {self.message}"
+
+
+class Invalid(ValueError):
+    """A file that cannot be used. `problems` are all that were found, in the order of the file."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("\n".join(str(problem) for problem in problems))
+        self.problems = tuple(problems)
+
+
+class GrantInvalid(Invalid):
+    """A grant that cannot be used. A loader of grants raises this and nothing else."""
+
+
+def in_file_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """The problems of one file by place; what stands at one place keeps its order; none twice."""
+    return tuple(sorted(dict.fromkeys(problems), key=lambda problem: (problem.line, problem.column)))
