@@ -1,0 +1,111 @@
+"""References: `@secret:NAME` in a header value stands for a secret that only the proxy holds.
+
+They are found and replaced in one pass, so that a secret's own bytes are never read as a reference. NAME is as long
+as its characters go. In Basic credentials they are looked for under the base64. Nothing else of a request is
+searched: a reference in a path, a query or a body stays as it is.
+Source: "References" in docs/reference/matching.md.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import final
+
+from .basic import decode_basic, encode_basic, is_basic
+from .decision import Deny, Reason, Rule
+from .message import Fields, Outgoing
+from .secret import Secret
+from .text import listed
+
+_MARK = b"@secret:"
+_REFERENCE = re.compile(rb"@secret:([A-Za-z0-9._/-]*)")
+_AUTHORIZATION = b"authorization"
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sealed:
+    """A request with its secrets in. Nothing of it may be shown.
+
+    Attributes:
+        names: the references that were replaced, each once, in the order in which they came.
+        encoded: Basic credentials that a secret went into, as sent: an answer may not hold them either.
+    """
+
+    request: Outgoing = field(repr=False)
+    names: tuple[str, ...]
+    encoded: tuple[Secret, ...] = field(default=(), repr=False)
+
+
+def seen(name: bytes, value: bytes) -> bytes | None:
+    """The field value as a rule sees it: Basic credentials decoded, everything else as sent.
+
+    `name` is in lower case. None when Basic credentials cannot be decoded.
+    """
+    if name == _AUTHORIZATION and is_basic(value):
+        return decode_basic(value)
+    return value
+
+
+def carries_reference(name: bytes, value: bytes) -> bool:
+    """Whether a field holds `@secret:` where `seal` would look for it. `name` is in lower case."""
+    if _MARK in value:
+        return True
+    return name == _AUTHORIZATION and _MARK in (seen(name, value) or b"")
+
+
+def referenced(fields: Fields) -> tuple[str, ...]:
+    """The names that the fields refer to, each once, in the order in which they come."""
+    found: dict[str, None] = {}
+    for name, value in fields:
+        for match in _REFERENCE.finditer(seen(name.lower(), value) or b""):
+            found[match[1].decode("ascii")] = None
+    return tuple(found)
+
+
+def seal(request: Outgoing, held: Mapping[str, Secret], known: frozenset[str]) -> Sealed | Deny:
+    """Put the secrets in.
+
+    Args:
+        request: what was authorized, references still in it.
+        held: the secrets by name; one that cannot be read now is absent.
+        known: the names that the endpoint has.
+
+    Returns:
+        The request as it goes upstream, or a 502 when a reference has no name, a name that the endpoint does not have,
+        or one without a value: then nothing may go upstream.
+    """
+    names = referenced(request.fields)
+    if denial := _unresolved(names, held, known):
+        return denial
+    if not names:
+        return Sealed(request=request, names=())
+    encoded: list[Secret] = []
+    fields = tuple([(name, _filled(name, value, held, encoded)) for name, value in request.fields])
+    return Sealed(request=replace(request, fields=fields), names=names, encoded=tuple(encoded))
+
+
+def _unresolved(names: Iterable[str], held: Mapping[str, Secret], known: frozenset[str]) -> Deny | None:
+    for name in names:
+        if name not in known:
+            detail = f"a header refers to a secret that this endpoint does not have; it has: {listed(sorted(known))}"
+            return _deny(Reason.REFERENCE_UNKNOWN, detail)
+        if name not in held:
+            return _deny(Reason.REFERENCE_EMPTY, f"the secret `{name}` has no usable value now; tell the operator")
+    return None
+
+
+def _filled(name: bytes, value: bytes, held: Mapping[str, Secret], encoded: list[Secret]) -> bytes:
+    if not carries_reference(name.lower(), value):
+        return value
+    plain = seen(name.lower(), value) or value
+    filled = _REFERENCE.sub(lambda match: held[match[1].decode("ascii")].reveal(), plain)
+    if plain is value:
+        return filled
+    whole, credentials = encode_basic(filled)
+    encoded.append(Secret(credentials))
+    return whole
+
+
+def _deny(reason: Reason, detail: str) -> Deny:
+    return Deny(rule=Rule.UNRESOLVED_SECRET, reason=reason, detail=detail, status=502)
