@@ -61,7 +61,9 @@ class Proxy:
         self.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         code = self.stop()
         if kind is None:
             assert code == 0, f"the proxy ended with {code}:\n{self.output()}"
@@ -90,7 +92,17 @@ class Proxy:
         ready.unlink(missing_ok=True)
         with (self.folder / "stdout").open("wb") as out, (self.folder / "stderr").open("wb") as err:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "proxy.cli", "serve", "-c", str(file), "--ready-file", str(ready), *self.arguments],
+                [
+                    sys.executable,
+                    "-m",
+                    "proxy.cli",
+                    "serve",
+                    "-c",
+                    str(file),
+                    "--ready-file",
+                    str(ready),
+                    *self.arguments,
+                ],
                 cwd=ROOT,
                 env={**os.environ, "PYTHONWARNINGS": "default", **self.environment},
                 stdin=subprocess.DEVNULL,
@@ -183,7 +195,10 @@ class Proxy:
         """The chain is whole, and every record valid."""
         self.records()
         done = subprocess.run(
-            [sys.executable, "-m", "proxy.cli", "audit", "verify", str(self.log)], cwd=ROOT, capture_output=True, check=False
+            [sys.executable, "-m", "proxy.cli", "audit", "verify", str(self.log)],
+            cwd=ROOT,
+            capture_output=True,
+            check=False,
         )
         assert done.returncode == 0, done
 
