@@ -1,4 +1,4 @@
-"""One proxy for all rows: each grant is two endpoints, one with a TLS upstream and one whose upstream is a bare port."""
+"""One proxy for all rows: each grant is two endpoints, with a TLS upstream and with a bare port as upstream."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack

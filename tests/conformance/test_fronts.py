@@ -6,9 +6,9 @@ A refused request reaches nothing: its endpoint's upstream is a bare port that m
 import json
 
 import pytest
-from support.conformance_field import Field
 from support.cases import REQUEST_RULES, SECRETS, Case, data, params
 from support.client import Answer
+from support.conformance_field import Field
 from support.upstream import Received, Step, Upstream, answer
 
 _DROPPED = {b"host", b"content-length"}

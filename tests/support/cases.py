@@ -23,7 +23,6 @@ import brotli
 import pytest
 import yaml
 import zstandard
-
 from support.upstream import CLOSE, RESET, Step
 
 FOLDER = Path(__file__).resolve().parents[1] / "conformance"

@@ -19,7 +19,6 @@ from urllib.parse import urlsplit
 
 import yaml
 from jsonschema import Draft202012Validator
-
 from support.client import Client
 
 ROOT = Path(__file__).resolve().parents[2]
