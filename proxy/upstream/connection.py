@@ -1,0 +1,216 @@
+"""One TLS connection to an upstream: one exchange at a time, each with one future and one deadline.
+
+The state is in three places only: `_reader` is there while an answer is awaited, `lost` says that the connection is
+of no more use, and the keeper (the pool) hears of its end exactly once. Bytes that come while no answer is awaited
+are nobody's: the connection ends, since the next answer on it could be another client's.
+"""
+
+import asyncio
+import select
+import ssl
+from typing import Final, Protocol, final
+
+from addons.ports import UpstreamFailed
+from grants.message import Response
+
+from .failures import incomplete, timed_out, unreachable
+from .reader import ResponseReader
+
+_POLL: Final = select.POLLIN | select.POLLPRI
+
+
+class Keeper(Protocol):
+    """Who keeps connections between exchanges."""
+
+    def give_back(self, connection: "Connection") -> None:
+        """`connection` ended an exchange and can carry another."""
+        ...
+
+    def forget(self, connection: "Connection") -> None:
+        """`connection` has ended. Called once."""
+        ...
+
+
+@final
+class Connection(asyncio.Protocol):
+    """A connection, from before it is made.
+
+    Attributes:
+        lost: it has ended, or is ending.
+        opened: when it was made (seconds of the loop's clock).
+        idle_since: when it last became idle.
+        exchanges: how many requests were written to it.
+    """
+
+    __slots__ = (
+        "_deadline",
+        "_future",
+        "_keeper",
+        "_loop",
+        "_poll",
+        "_reader",
+        "_timer",
+        "_transport",
+        "exchanges",
+        "idle_since",
+        "lost",
+        "opened",
+    )
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._transport: asyncio.Transport | None = None
+        self._keeper: Keeper | None = None
+        self._reader: ResponseReader | None = None
+        self._future: asyncio.Future[Response] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._deadline = 0.0
+        self._poll: select.poll | None = None
+        self.lost = False
+        self.opened = self.idle_since = loop.time()
+        self.exchanges = 0
+
+    def keep(self, keeper: Keeper) -> None:
+        """Let `keeper` hear of the end of exchanges and of the connection."""
+        self._keeper = keeper
+
+    def quiet(self) -> bool:
+        """Whether the connection is open and nothing has come since the last answer, as far as the system knows.
+
+        An end or stray bytes that the event loop has not seen yet show here, before a request is written: so a
+        request is not lost on a connection that the peer has closed, nor given an answer that was there before it.
+        """
+        transport = self._transport
+        if self.lost or transport is None or transport.is_closing():
+            return False
+        if self._poll is None:
+            self._poll = select.poll()
+            self._poll.register(transport.get_extra_info("socket").fileno(), _POLL)
+        return not self._poll.poll(0)
+
+    async def exchange(self, request: bytes, method: bytes, max_body: int, deadline: float) -> Response:
+        """Write `request`, once, and wait for its whole answer until `deadline` (the loop's time).
+
+        Raises:
+            UpstreamFailed: there is none; the connection is closed.
+        """
+        transport = self._transport
+        if self.lost or transport is None:
+            raise unreachable()
+        future: asyncio.Future[Response] = self._loop.create_future()
+        self._future = future
+        self._reader = ResponseReader(method, max_body)
+        self._deadline = deadline
+        # A timer left from an exchange before serves this one too, unless it would come too late.
+        if self._timer is None or self._timer.when() > deadline:
+            self._arm(deadline)
+        self.exchanges += 1
+        transport.write(request)
+        try:
+            return await future
+        except BaseException:
+            self.abort()
+            raise
+
+    def abort(self) -> None:
+        """End the connection now, without ceremony: the descriptor is closed in the next turn of the loop."""
+        self.lost = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    # --- what asyncio calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """TCP and TLS are up."""
+        self._transport = transport  # type: ignore[assignment]  # a stream transport, by the call that makes it
+        if self.lost:
+            self.abort()
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes of the answer, or nobody's."""
+        reader = self._reader
+        if reader is None:
+            self.abort()
+            return
+        failure: UpstreamFailed | None = None
+        response: Response | None = None
+        try:
+            response = reader.feed(data)
+        except UpstreamFailed as failed:
+            failure = failed.with_traceback(None)
+        if failure is not None:
+            self._fail(failure)
+        elif response is not None:
+            self._succeed(response, reusable=reader.reusable)
+
+    def eof_received(self) -> None:
+        """The peer sends no more: the end of an answer without a length, if TLS says so too."""
+        reader = self._reader
+        response = None if reader is None else reader.eof(clean=self._closed_cleanly())
+        if response is None:
+            self._fail(incomplete())
+        else:
+            self._succeed(response, reusable=False)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The end."""
+        self.lost = True
+        self._fail(incomplete())
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._transport = self._poll = None
+        if (keeper := self._keeper) is not None:
+            self._keeper = None
+            keeper.forget(self)
+
+    # --- ends of an exchange
+
+    def _succeed(self, response: Response, *, reusable: bool) -> None:
+        future, transport = self._future, self._transport
+        self._reader = self._future = None
+        if future is None or future.done() or transport is None:
+            self.abort()
+            return
+        # An answer can come before its request is written; what is left of the request would hit the next one.
+        if reusable and not self.lost and not transport.is_closing() and transport.get_write_buffer_size() == 0:
+            self.idle_since = self._loop.time()
+            if self._keeper is not None:
+                self._keeper.give_back(self)
+        else:
+            self.abort()
+        future.set_result(response)
+
+    def _fail(self, failure: UpstreamFailed) -> None:
+        future = self._future
+        self._reader = self._future = None
+        self.abort()
+        if future is not None and not future.done():
+            future.set_exception(failure)
+
+    def _arm(self, when: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_at(when, self._expire)
+
+    def _expire(self) -> None:
+        self._timer = None
+        if self._reader is None:
+            return
+        if self._loop.time() >= self._deadline:
+            self._fail(timed_out())
+        else:
+            self._arm(self._deadline)
+
+    def _closed_cleanly(self) -> bool:
+        """Whether the peer sent close_notify; asyncio reports the end of the TCP connection in the same way."""
+        transport = self._transport
+        channel = None if transport is None else transport.get_extra_info("ssl_object")
+        if channel is None:
+            return False
+        try:
+            return not channel.read(1)
+        except ssl.SSLZeroReturnError:
+            return True
+        except (ssl.SSLError, OSError, ValueError):
+            return False
