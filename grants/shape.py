@@ -12,8 +12,7 @@ from typing import Final, final
 
 from .jsontext import JsonInvalid, JsonValue, parse_json
 from .model import JsonObject, JsonRule, JsonType
-
-_SHOWN_CHARACTERS: Final = 64
+from .text import listed, quoted
 
 _TYPES: Final[Mapping[JsonType, frozenset[type]]] = {
     "string": frozenset({str}),
@@ -36,7 +35,7 @@ class ProblemKind(StrEnum):
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonProblem:
-    """What is wrong with a JSON body; `detail` completes a sentence that names the body."""
+    """What is wrong with a JSON body; `detail` goes after words that name the body."""
 
     kind: ProblemKind
     detail: str
@@ -58,26 +57,26 @@ def check_json(rule: JsonRule, data: bytes, *, show_names: bool) -> JsonProblem 
         value = parse_json(data)
     except JsonInvalid as invalid:
         place = f" ({invalid.position})" if show_names and invalid.position else ""
-        return JsonProblem(kind=ProblemKind.JSON, detail=f"is not strict JSON: {invalid}{place}")
+        return JsonProblem(kind=ProblemKind.JSON, detail=f"not strict JSON: {invalid}{place}")
     detail = _object_detail(rule.object, value, show_names) if rule.object else None
     if detail is None and rule.schema and (error := rule.schema.first_error(value)) is not None:
-        detail = f"does not match the schema: {error}"
+        detail = error
     return None if detail is None else JsonProblem(kind=ProblemKind.SCHEMA, detail=detail)
 
 
 def _object_detail(rule: JsonObject, value: JsonValue, show_names: bool) -> str | None:
     if not isinstance(value, dict):
-        return "is not a JSON object"
+        return "not a JSON object"
     properties = rule.properties
     if not rule.additional and not value.keys() <= properties.keys():
         name = next(name for name in value if name not in properties)
-        named = f"a property {_shown(name)}" if show_names else "a property"
-        return f"holds {named} that is not declared; declared: {', '.join(properties) or 'none'}"
+        named = f"property {quoted(name)}" if show_names else "a property"
+        return f"{named} is not declared; declared: {listed(properties)}"
     if missing := rule.required - value.keys():
-        return f"lacks the required property `{min(missing)}`"
+        return f"required property {quoted(min(missing))} is missing"
     for name, kind in properties.items():
         if name in value and type(value[name]) not in _TYPES[kind]:
-            return f"holds a property `{name}` that is not {_article(kind)}"
+            return f"property {quoted(name)} is not {_article(kind)}"
     return None
 
 
@@ -85,9 +84,3 @@ def _article(kind: JsonType) -> str:
     if kind == "null":
         return kind
     return f"an {kind}" if kind[0] in "aio" else f"a {kind}"
-
-
-def _shown(name: str) -> str:
-    """A name of the client's, safe within one line of text: escaped to ASCII, then cut."""
-    escaped = name[:_SHOWN_CHARACTERS].encode("unicode_escape").decode().replace("`", "\\x60")
-    return f"`{escaped[:_SHOWN_CHARACTERS]}`"

@@ -36,7 +36,7 @@ def test_each_type_is_itself_only(declared: JsonType, sent: JsonType) -> None:
         assert problem is not None
         assert problem.kind is ProblemKind.SCHEMA
         article = {"null": "", "integer": "an ", "object": "an ", "array": "an "}.get(declared, "a ")
-        assert problem.detail == f"holds a property `a` that is not {article}{declared}"
+        assert problem.detail == f'property "a" is not {article}{declared}'
 
 
 @pytest.mark.parametrize(
@@ -59,29 +59,29 @@ def test_an_integer_is_written_as_one(text: bytes, passes: bool) -> None:
 @pytest.mark.parametrize(
     ("text", "kind", "detail"),
     [
-        pytest.param(b"", "json", "is not strict JSON: it ends too early", id="empty"),
-        pytest.param(b"{", "json", "is not strict JSON: it ends too early", id="cut short"),
+        pytest.param(b"", "json", "not strict JSON: it ends too early", id="empty"),
+        pytest.param(b"{", "json", "not strict JSON: it ends too early", id="cut short"),
         pytest.param(
             b'{"items":[],"items":[]}',
             "json",
-            "is not strict JSON: an object has the same key twice",
+            "not strict JSON: an object has the same key twice",
             id="key twice",
         ),
-        pytest.param(b'{"items":[1e999]}', "json", "is not strict JSON: a number is too large", id="overflow"),
-        pytest.param(b"[]", "schema", "is not a JSON object", id="array at the top"),
-        pytest.param(b"null", "schema", "is not a JSON object", id="null at the top"),
-        pytest.param(b"{}", "schema", "lacks the required property `items`", id="missing"),
-        pytest.param(b'{"items":{}}', "schema", "holds a property `items` that is not an array", id="wrong type"),
+        pytest.param(b'{"items":[1e999]}', "json", "not strict JSON: a number is too large", id="overflow"),
+        pytest.param(b"[]", "schema", "not a JSON object", id="array at the top"),
+        pytest.param(b"null", "schema", "not a JSON object", id="null at the top"),
+        pytest.param(b"{}", "schema", 'required property "items" is missing', id="missing"),
+        pytest.param(b'{"items":{}}', "schema", 'property "items" is not an array', id="wrong type"),
         pytest.param(
             b'{"items":[],"hidden":1}',
             "schema",
-            "holds a property that is not declared; declared: total_count, items",
+            "a property is not declared; declared: total_count, items",
             id="undeclared",
         ),
         pytest.param(
             b'{"items":[],"ITEMS":1}',
             "schema",
-            "holds a property that is not declared; declared: total_count, items",
+            "a property is not declared; declared: total_count, items",
             id="undeclared by case",
         ),
     ],
@@ -96,27 +96,26 @@ def test_what_is_wrong_is_told_in_the_words_of_the_grant(text: bytes, kind: str,
 @pytest.mark.parametrize(
     ("name", "shown"),
     [
-        pytest.param(b"extra", "`extra`", id="plain"),
-        pytest.param(b"a\\nb`c\xc3\xa9", "`a\\nb\\x60c\\xe9`", id="escaped"),
-        pytest.param(b"n" * 1000, f"`{'n' * 64}`", id="cut"),
-        pytest.param("\U0001f600".encode() * 64, "`" + ("\\U0001f600" * 7)[:64] + "`", id="cut after escaping"),
+        pytest.param(b"extra", '"extra"', id="plain"),
+        pytest.param(b"a\\nb\xc3\xa9", '"a\\nb\\xe9"', id="escaped"),
+        pytest.param(b"n" * 1000, f'"{"n" * 64}..."', id="cut"),
     ],
 )
 def test_a_sender_is_told_the_name_that_it_sent(name: bytes, shown: str) -> None:
     """The name of an undeclared property of a request is shown, escaped and cut to 64 characters."""
     problem = check_json(rule({}), b'{"%s":1}' % name, show_names=True)
     assert problem is not None
-    assert problem.detail == f"holds a property {shown} that is not declared; declared: none"
+    assert problem.detail == f"property {shown} is not declared; declared: none"
 
 
 def test_a_sender_is_told_the_place() -> None:
     """The place where a request's JSON goes wrong is shown, where there is one."""
     problem = check_json(ISSUES, b'{"items":\n01}', show_names=True)
     assert problem is not None
-    assert problem.detail == "is not strict JSON: it is not one JSON value (line 2, column 2)"
+    assert problem.detail == "not strict JSON: it is not one JSON value (line 2, column 2)"
     problem = check_json(ISSUES, b'{"items":[1e999]}', show_names=True)
     assert problem is not None
-    assert problem.detail == "is not strict JSON: a number is too large"
+    assert problem.detail == "not strict JSON: a number is too large"
 
 
 @pytest.mark.parametrize(
@@ -138,7 +137,7 @@ def test_additional_properties_may_be_allowed() -> None:
     assert check_json(loose, b'{"id":1,"other":{}}', show_names=False) is None
     problem = check_json(loose, b'{"other":{}}', show_names=False)
     assert problem is not None
-    assert problem.detail == "lacks the required property `id`"
+    assert problem.detail == 'required property "id" is missing'
 
 
 SCHEMA = Schema({"type": "array", "items": {"type": "object", "properties": {"id": {"type": "integer"}}}})
@@ -152,7 +151,7 @@ def test_a_full_schema(show_names: bool) -> None:
     problem = check_json(full, b'[{"id":"k3y-of-someone"}]', show_names=show_names)
     assert problem is not None
     assert problem.kind is ProblemKind.SCHEMA
-    assert problem.detail.startswith("does not match the schema: ")
+    assert problem.detail.endswith("of the schema does not hold")
     assert "k3y" not in problem.detail
 
 
@@ -163,7 +162,7 @@ def test_both_must_hold() -> None:
         schema=Schema({"required": ["id"]}),
     )
     assert check_json(both, b'{"id":1}', show_names=False) is None
-    for text, start in ((b"{}", "does not match the schema"), (b'{"id":1.0}', "holds a property `id`")):
+    for text, start in ((b"{}", "`required` at"), (b'{"id":1.0}', 'property "id"')):
         problem = check_json(both, text, show_names=False)
         assert problem is not None
         assert problem.detail.startswith(start)
