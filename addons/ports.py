@@ -1,5 +1,6 @@
 """What the chain needs of the world, as small interfaces. `proxy` implements them; tests may too."""
 
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, final
@@ -27,7 +28,7 @@ class UpstreamFailed(Exception):
 class Upstream(Protocol):
     """Sends requests of one endpoint. Connections are shared by all clients."""
 
-    async def send(self, request: Outgoing, *, max_body: int, timeout: float) -> Response:
+    async def send(self, request: Outgoing, *, max_body: int, timeout: float) -> Response:  # noqa: ASYNC109 - one bound for all that it does
         """Send `request` at most once and return the complete answer.
 
         `max_body` (bytes) bounds the body as received; `timeout` (seconds) bounds the whole exchange.
@@ -79,4 +80,16 @@ class DecisionLog(Protocol):
     @property
     def writable(self) -> bool:
         """False from a failed write until one succeeds."""
+        ...
+
+
+class Certificates(Protocol):
+    """Server side TLS for the hosts that are intercepted, with the installation's own CA."""
+
+    def context(self, host: str) -> ssl.SSLContext:
+        """A context whose leaf is for `host` alone; a client that names another server is refused by an alert."""
+        ...
+
+    def server_name(self, connection: ssl.SSLObject) -> str | None:
+        """The server name that the client of a connection sent, lower case, after its handshake."""
         ...

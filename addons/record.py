@@ -25,7 +25,7 @@ class Signal(StrEnum):
     """What a reader of the log wants to filter by."""
 
     DENIED = "denied"
-    UNRESOLVED_SECRET = "unresolved-secret-ref"
+    UNRESOLVED_SECRET = "unresolved-secret-ref"  # noqa: S105 - a word, not a secret
     CREDENTIAL_DISCLOSED = "credential-disclosed"
     MISDIRECTED = "misdirected"
     INSIDE_ADDRESS = "inside-address"

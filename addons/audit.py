@@ -1,0 +1,162 @@
+"""One decision record a request, in the log before the answer leaves. What is not recorded is not shown."""
+
+import logging
+from dataclasses import dataclass, field
+from time import monotonic
+
+from grants.authorize import Granted
+from grants.decision import Deny, Reason, Rule
+from grants.message import Relay
+from grants.resource import resource_digest
+
+from .exchange import Exchange
+from .ports import DecisionLog
+from .record import Event, Record, Signal
+from .refusal import refusal
+from .reply import reply_bytes
+
+log = logging.getLogger(__name__)
+
+KNOWN_METHODS = frozenset({b"CONNECT", b"DELETE", b"GET", b"HEAD", b"OPTIONS", b"PATCH", b"POST", b"PUT", b"TRACE"})
+_TUNNEL_OPEN = b"HTTP/1.1 200 Connection established\r\n\r\n"
+_SIGNALS = {
+    Rule.UNRESOLVED_SECRET: Signal.UNRESOLVED_SECRET,
+    Rule.RESPONSE_CREDENTIAL: Signal.CREDENTIAL_DISCLOSED,
+    Rule.MISDIRECTED: Signal.MISDIRECTED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """Record each exchange and set its reply. The last of the chain.
+
+    Attributes:
+        key: of the installation, for resource digests.
+        terse: refusals leave their detail out.
+    """
+
+    decisions: DecisionLog
+    key: bytes = field(repr=False)
+    terse: bool = False
+
+    async def broker_connect(self, exchange: Exchange) -> None:
+        """An intercepted tunnel leaves a record only when it is refused: its requests leave theirs."""
+        if exchange.settled:
+            self._finish(exchange)
+        else:
+            exchange.reply = _TUNNEL_OPEN
+
+    async def broker_head(self, exchange: Exchange) -> None:
+        """A refused head ends the request here."""
+        if exchange.settled:
+            self._finish(exchange)
+
+    async def broker_request(self, exchange: Exchange) -> None:
+        """Every request ends here."""
+        self._finish(exchange)
+
+    def _finish(self, exchange: Exchange) -> None:
+        """Render, record, then set the reply. An error on the way is a 500, an unwritten record a 503."""
+        try:
+            if exchange.denial is None and exchange.relay is None:
+                raise ValueError("nobody decided")
+            record, reply = self.record(exchange), self._render(exchange)
+        except Exception as error:
+            log.error("%s: %s while recording; the request is refused", exchange.id, type(error).__name__)  # noqa: TRY400 - the traceback's values may be secret
+            exchange.fault()
+            record = Record(
+                id=exchange.id,
+                event=Event.DENY,
+                mode=exchange.arrival.mode,
+                verdict="deny",
+                rule=Rule.FAULT,
+                reason=Reason.FAULT,
+                status=500,
+            )
+            reply = self._render(exchange)
+        try:
+            self.decisions.write(record)
+        except Exception as error:
+            log.error("%s: not recorded (%s); the request is refused", exchange.id, type(error).__name__)  # noqa: TRY400 - one line is enough
+            exchange.denial = log_unavailable()
+            exchange.relay = None
+            exchange.close = True
+            reply = self._render(exchange)
+        exchange.reply = reply
+
+    def _render(self, exchange: Exchange) -> bytes:
+        shown: Relay | None = exchange.relay
+        if exchange.denial is not None:
+            shown = refusal(exchange.denial, exchange.id, terse=self.terse)
+        if shown is None:
+            raise ValueError("nothing to show")
+        method = b"" if exchange.head is None else exchange.head.method
+        return reply_bytes(shown, method=method, close=exchange.close)
+
+    def record(self, exchange: Exchange, event: Event | None = None) -> Record:
+        """What happened so far, as a record. `event` stands in for the verdict's own, for an intent."""
+        denial, service, granted, last = exchange.denial, exchange.service, exchange.granted, exchange.final
+        head, status = exchange.head, None
+        if denial is not None:
+            status = denial.status
+        elif exchange.relay is not None:
+            status = exchange.relay.status
+        host = None
+        if service is not None:
+            host = service.endpoint.upstream.host
+        elif exchange.authority is not None:
+            host = exchange.authority.host
+        operation = granted.operation if granted is not None else None
+        return Record(
+            id=exchange.id,
+            event=event or (Event.ALLOW if denial is None else Event.DENY),
+            mode=exchange.arrival.mode,
+            verdict="allow" if denial is None else "deny",
+            box=exchange.box,
+            endpoint=service.endpoint.name if service is not None else None,
+            host=host,
+            method=head.method.decode() if head is not None and head.method in KNOWN_METHODS else None,
+            assurance=service.assurance if service is not None else None,
+            rule=denial.rule if denial is not None else None,
+            reason=denial.reason if denial is not None else None,
+            operation=operation.name if operation is not None else denial.operation if denial is not None else None,
+            effect=operation.effect if operation is not None else None,
+            route=operation.route.template if operation is not None else None,
+            resource_digest=self._resource(granted),
+            redirect_hops=exchange.hops,
+            final_host=last.origin.host if last is not None else None,
+            final_operation=last.operation.name if last is not None else None,
+            final_effect=last.operation.effect if last is not None else None,
+            final_route=last.operation.route.template if last is not None else None,
+            final_resource_digest=self._resource(last),
+            status=status,
+            bytes_out=exchange.bytes_out,
+            bytes_in=exchange.bytes_in,
+            duration_ms=round((monotonic() - exchange.started) * 1000, 3),
+            secret_refs=exchange.secret_refs,
+            signals=_signals(denial),
+            grant_digest=service.endpoint.grant.digest if service is not None else None,
+        )
+
+    def _resource(self, granted: Granted | None) -> str | None:
+        if granted is None or not granted.parameters:
+            return None
+        return resource_digest(self.key, granted.origin, granted.parameters)
+
+
+def log_unavailable() -> Deny:
+    """The refusal while the decision log cannot be written."""
+    return Deny(
+        rule=Rule.DENIED, reason=Reason.LOG, status=503, detail="the decision log cannot be written, so nothing is sent"
+    )
+
+
+def _signals(denial: Deny | None) -> tuple[Signal, ...]:
+    if denial is None:
+        return ()
+    found = [Signal.DENIED]
+    if (signal := _SIGNALS.get(denial.rule)) is not None:
+        found.append(signal)
+    if denial.reason is Reason.INSIDE_ADDRESS:
+        found.append(Signal.INSIDE_ADDRESS)
+    return tuple(found)

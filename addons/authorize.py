@@ -1,0 +1,45 @@
+"""Decide each request by its endpoint's grant. Holds no policy of its own."""
+
+from dataclasses import dataclass
+
+from grants.authorize import authorize_body, authorize_head
+from grants.decision import Deny
+
+from .exchange import Exchange
+from .guard import fail_closed
+from .record import Mode
+
+
+@dataclass(frozen=True, slots=True)
+class Authorize:
+    """The head first, since it says whether a body may be read at all; then the whole."""
+
+    @fail_closed
+    async def broker_head(self, exchange: Exchange) -> None:
+        """Grant the head."""
+        self._head(exchange)
+
+    @fail_closed
+    async def broker_request(self, exchange: Exchange) -> None:
+        """Grant the head, if it is not yet granted, and the body."""
+        if exchange.granted is None:
+            self._head(exchange)
+        if exchange.granted is None:
+            return
+        match authorize_body(exchange.granted, exchange.body):
+            case Deny() as denial:
+                exchange.deny(denial)
+            case allow:
+                exchange.allow = allow
+
+    def _head(self, exchange: Exchange) -> None:
+        service, head = exchange.service, exchange.head
+        if service is None or head is None:
+            raise ValueError("authorization of nothing")
+        # Within a tunnel the client names the upstream's whole path, on a base URL the part behind the upstream's own.
+        prefix = () if exchange.arrival.mode is Mode.PROXY else service.endpoint.base
+        match authorize_head(service.endpoint, head, authority=exchange.authority, prefix=prefix):
+            case Deny() as denial:
+                exchange.deny(denial)
+            case granted:
+                exchange.granted = granted

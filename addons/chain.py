@@ -1,0 +1,26 @@
+"""The order of the chain, with its reasons.
+
+1. `Front` picks the layer of a connection. It is asked before any byte is read.
+2. `Who`, before anything is looked up: an unknown client learns nothing about endpoints.
+3. `Where` finds the endpoint; a host that is none, or names that disagree, end here.
+4. `Authorize` decides by the endpoint's grant. Nothing behind it decides anew, but for a redirect's hops.
+5. `Send` puts the credential in, sends, follows, and holds the answer to the grant. It acts only on an `Allow`.
+6. `Audit` writes the record and only then sets the reply. It is the last: what it did not record is not shown.
+
+`NoDial` stands outside of that order: mitmproxy itself may open no connection at all.
+"""
+
+from .audit import Audit
+from .authorize import Authorize
+from .dial import NoDial
+from .front.pick import Front
+from .send import Send
+from .where import Where
+from .who import Who
+
+type Chain = tuple[Front, Who, Where, Authorize, Send, Audit, NoDial]
+
+
+def chain(front: Front, send: Send, audit: Audit) -> Chain:
+    """The addons in their order. Those that need something of the world are handed in."""
+    return (front, Who(), Where(), Authorize(), send, audit, NoDial())

@@ -1,0 +1,100 @@
+"""One request on its way through the chain.
+
+The front makes an `Exchange`, each step of the chain adds its one value, the last one sets `reply`. A step that
+refuses sets the denial, and the steps behind it pass the exchange on untouched. A front shows a client nothing but
+`reply`; where there is none, the request was not recorded, and nothing is shown.
+"""
+
+from dataclasses import dataclass, field
+from secrets import token_hex
+from time import monotonic
+from typing import final
+
+from grants.authorize import Allow, Granted
+from grants.decision import Deny, Reason, Rule
+from grants.message import Authority, Relay, RequestHead
+
+from .policy import Policy, Service
+from .record import Mode
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrival:
+    """How a connection came in: what the front knows before a request is read.
+
+    Attributes:
+        mode: `terminate` on a base URL, `connect` before and `proxy` inside a tunnel.
+        peer: the client's address, or None for a Unix socket.
+        service: the service that a base URL's listener, or the CONNECT authority, stands for.
+        authority: where the connection leads: the CONNECT authority, or the listener's own address.
+        server_name: the TLS server name that the client sent.
+        encrypted: the client speaks TLS to us.
+    """
+
+    mode: Mode
+    peer: str | None
+    service: str | None = None
+    authority: Authority | None = None
+    server_name: str | None = None
+    encrypted: bool = False
+
+
+@final
+@dataclass(slots=True, kw_only=True, eq=False)
+class Exchange:
+    """State of one request. Set by: front (arrival, head, body), Where (service, authority), Authorize (granted,
+    allow), Send (relay, counts), Audit (reply).
+
+    Attributes:
+        granted: the operation that the head was granted; `granted.body_limit` says how much body may be read.
+        relay: the checked answer.
+        denial: the first refusal; final.
+        final: what the last hop of a followed redirect chain was granted.
+        reply: the bytes for the client, set only once the record is in the log.
+        close: the client's connection ends after the reply.
+    """
+
+    arrival: Arrival
+    policy: Policy
+    head: RequestHead | None = None
+    body: bytes = field(default=b"", repr=False)
+    id: str = field(default_factory=lambda: token_hex(12))
+    started: float = field(default_factory=monotonic)
+    box: str | None = None
+    service: Service | None = None
+    authority: Authority | None = None
+    granted: Granted | None = None
+    allow: Allow | None = None
+    relay: Relay | None = field(default=None, repr=False)
+    denial: Deny | None = None
+    bytes_out: int = 0
+    bytes_in: int = 0
+    secret_refs: tuple[str, ...] = ()
+    hops: int = 0
+    final: Granted | None = None
+    reply: bytes | None = field(default=None, repr=False)
+    close: bool = False
+
+    @property
+    def settled(self) -> bool:
+        """A step has refused: the steps behind it have nothing to do but the record."""
+        return self.denial is not None
+
+    def deny(self, denial: Deny) -> None:
+        """Refuse, unless it is refused already: the first refusal is the one that counts."""
+        self.relay = None
+        if self.denial is None:
+            self.denial = denial
+
+    def fault(self) -> None:
+        """Refuse for an error of our own: whatever was decided or answered before no longer counts."""
+        self.relay = None
+        self.reply = None
+        self.denial = Deny(
+            rule=Rule.FAULT,
+            reason=Reason.FAULT,
+            status=500,
+            detail="the proxy failed on this request and sent no answer on",
+        )
+        self.close = True

@@ -1,0 +1,198 @@
+"""The forward proxy front: CONNECT, then TLS with a leaf of our own, then HTTP/1.1, in one layer.
+
+A tunnel is opened only to an endpoint's host, and never an opaque one: what comes inside is TLS for that host or is
+refused. Everything that is no CONNECT is refused too, since a semantic endpoint is https only.
+"""
+
+from collections.abc import Callable
+from typing import final
+
+from mitmproxy.proxy import commands
+from mitmproxy.proxy.context import Context
+
+from addons.exchange import Arrival, Exchange
+from addons.hooks import BrokerConnectHook
+from addons.policy import Policies, Service
+from addons.ports import Certificates
+from addons.record import Mode
+from grants.decision import Deny, Reason, Rule
+from grants.message import Authority, RequestHead
+
+from .layer import Commands, JudgedLayer, Limits
+from .reader import HeadRead
+from .stream import Stream
+from .wire import TLS_HANDSHAKE_RECORD, Tls, TlsFailed
+
+
+@final
+class Opening(Stream):
+    """Reads the one CONNECT of a connection. Afterwards `tunnel` and `service` say where it leads."""
+
+    def __init__(self, layer: JudgedLayer, policies: Policies, arrival: Callable[[], Arrival]) -> None:
+        super().__init__(layer, policies, arrival)
+        self.tunnel: Authority | None = None
+        self.service: Service | None = None
+
+    @property
+    def reading(self) -> bool:
+        """One head is all that is read."""
+        return self.tunnel is None and super().reading
+
+    def begin(self, head: RequestHead | None) -> Exchange:
+        """Once the tunnel is there, what goes wrong in it is told with its names."""
+        exchange = super().begin(head)
+        exchange.authority, exchange.service = self.tunnel, self.service
+        return exchange
+
+    def _head(self, event: HeadRead) -> Commands:
+        if event.head.method != b"CONNECT":
+            yield from self._refuse(self.begin(event.head), _not_connect(event.head.target))
+            return
+        exchange = self.begin(event.head)
+        self._layer.disarm()
+        yield BrokerConnectHook(exchange)
+        if exchange.denial is not None or exchange.reply is None:
+            exchange.close = True
+            yield from self._layer.reply(exchange)
+            return
+        self.tunnel, self.service = exchange.authority, exchange.service
+        yield from self._layer.send(exchange.reply)
+        yield from self._layer.arm(self._layer.limits.body)
+
+    def rest(self) -> bytes:
+        """What came behind the head."""
+        return self._reader.take_rest()
+
+
+@final
+class ConnectLayer(JudgedLayer):
+    """A connection to the forward proxy: reading CONNECT, in the TLS handshake, or within the tunnel."""
+
+    def __init__(
+        self, context: Context, limits: Limits, policies: Policies, peer: str | None, certificates: Certificates
+    ) -> None:
+        super().__init__(context, limits)
+        self._peer = peer
+        self._certificates = certificates
+        self._opening = Opening(self, policies, lambda: Arrival(mode=Mode.CONNECT, peer=peer))
+        self._inner = Stream(self, policies, self._inside)
+        self._arrival: Arrival | None = None
+        self._tls: Tls | None = None
+
+    def _inside(self) -> Arrival:
+        """How the requests inside the tunnel came in: the same for all of them."""
+        if self._arrival is None:
+            service, tls = self._opening.service, self._tls
+            if service is None or tls is None:
+                raise ValueError("no tunnel")
+            self._arrival = Arrival(
+                mode=Mode.PROXY,
+                peer=self._peer,
+                service=service.endpoint.name,
+                authority=self._opening.tunnel,
+                server_name=self._certificates.server_name(tls.connection),
+                encrypted=True,
+            )
+        return self._arrival
+
+    def received(self, data: bytes) -> Commands:
+        """By state: the head, the handshake, requests."""
+        if self._opening.tunnel is None:
+            yield from self._opening.received(data)
+            data = self._opening.rest() if self._opening.tunnel is not None else b""
+        if data:
+            yield from self._tunnelled(data)
+
+    def _tunnelled(self, data: bytes) -> Commands:
+        tls = self._tls
+        if tls is None:
+            if data[0] != TLS_HANDSHAKE_RECORD or self._opening.tunnel is None:
+                yield from self._opening.refuse(_not_tls(data))
+                return
+            tls = self._tls = self.wire = Tls(self._certificates.context(self._opening.tunnel.host))
+        established = tls.established
+        try:
+            plain = tls.receive(data)
+        except TlsFailed as failed:
+            yield from self._broken(established, failed)
+            return
+        if pending := tls.pending():
+            yield commands.SendData(self.context.client, pending)
+        if plain:
+            yield from self._inner.received(plain)
+        elif tls.established and not established:
+            yield from self.arm(self.limits.idle)
+        if tls.ended and not self.finished:
+            yield from self._inner.left()
+            yield from self.finish()
+
+    def _broken(self, established: bool, failed: TlsFailed) -> Commands:
+        """The client sees the alert. A handshake that fails leaves a record; later it is an end like another."""
+        if last := self.wire.pending():
+            yield commands.SendData(self.context.client, last)
+        if established:
+            yield from self._inner.left()
+        else:
+            yield from self._opening.record(_handshake(failed))
+        yield from self.close()
+
+    def late(self) -> Commands:
+        """By state."""
+        if self._tls is not None and self._tls.established:
+            yield from self._inner.late()
+        else:
+            yield from self._opening.late()
+
+    def left(self) -> Commands:
+        """By state. A tunnel in which nothing was asked leaves no record."""
+        if self._opening.tunnel is None:
+            yield from self._opening.left()
+        elif self._tls is not None and self._tls.established:
+            yield from self._inner.left()
+
+    def crashed(self) -> Commands:
+        """By state."""
+        inside = self._tls is not None and self._tls.established
+        return (self._inner if inside else self._opening).crashed()
+
+
+def _not_connect(target: bytes) -> Deny:
+    if target.startswith(b"http://"):
+        return Deny(
+            rule=Rule.DENIED,
+            reason=Reason.PLAIN_HTTP,
+            detail="this proxy takes no plain http; call the endpoint by https, through CONNECT",
+        )
+    return Deny(
+        rule=Rule.BAD_REQUEST,
+        reason=Reason.TARGET_UNREADABLE,
+        status=400,
+        detail="this is a forward proxy: set it as HTTPS_PROXY, and call the endpoint by https",
+    )
+
+
+def _not_tls(data: bytes) -> Deny:
+    http = data[:1].isalpha() and data[:1].isupper() and b" HTTP/" in data[:8192]
+    return Deny(
+        rule=Rule.BAD_REQUEST,
+        reason=Reason.PLAIN_HTTP if http else Reason.NOT_HTTP,
+        status=400,
+        detail="this tunnel takes TLS; call the endpoint by https",
+    )
+
+
+def _handshake(failed: TlsFailed) -> Deny:
+    """The client does not trust our CA, names another server, or speaks no TLS that we do."""
+    if failed.refused_name:
+        return Deny(
+            rule=Rule.MISDIRECTED,
+            reason=Reason.HOST_MISMATCH,
+            status=421,
+            detail="the TLS server name is not the host that CONNECT named",
+        )
+    return Deny(
+        rule=Rule.BAD_REQUEST,
+        reason=Reason.TLS_CLIENT,
+        status=400,
+        detail="the TLS handshake failed; does the client trust the CA of `grantproxy ca`?",
+    )

@@ -1,0 +1,190 @@
+"""What the layers of judged connections share: deadlines, back-pressure, and an end that the client gets to see.
+
+mitmproxy runs a layer as a generator of commands. It is paused while a hook is answered; what comes from the client
+meanwhile is held by the base class, and bounded here.
+"""
+
+import logging
+from collections.abc import Generator
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any, Final, final
+
+from mitmproxy.proxy import commands, events
+from mitmproxy.proxy.context import Context
+from mitmproxy.proxy.layer import Layer
+
+from addons.exchange import Exchange
+
+from .wire import Plain, Wire
+
+log = logging.getLogger(__name__)
+
+type Commands = Generator[commands.Command, Any]
+
+# After a refusal the rest of a request is read and dropped for this long, so that a client which is still sending sees
+# the answer and no reset (RFC 9112, 9.6).
+_LINGER_SECONDS: Final = 1.0
+_LINGER_BYTES: Final = 1024 * 1024
+# What a client may send ahead while its request is answered.
+_AHEAD_BYTES: Final = 256 * 1024
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Bounds of a client connection.
+
+    Attributes:
+        head_bytes: a request head.
+        idle: seconds between requests.
+        head: seconds for a head, from its first byte.
+        body: seconds for a body, and for a TLS handshake.
+    """
+
+    head_bytes: int = 64 * 1024
+    idle: float = 75.0
+    head: float = 10.0
+    body: float = 60.0
+
+
+class JudgedLayer(Layer):
+    """Base of the layers whose requests the chain answers. Opens no connection and sends nothing but replies."""
+
+    def __init__(self, context: Context, limits: Limits) -> None:
+        super().__init__(context)
+        self.limits = limits
+        self.wire: Wire = Plain()
+        self._deadline: float | None = None
+        self._wakes_at: float | None = None
+        self._lingering: int | None = None
+        self._closed = False
+        self._ahead = 0
+
+    # -- what a subclass does -----------------------------------------------------------------------------------------
+
+    def received(self, data: bytes) -> Commands:
+        """Bytes came from the client, as the wire understands them."""
+        raise NotImplementedError
+
+    def late(self) -> Commands:
+        """The deadline has passed."""
+        raise NotImplementedError
+
+    def left(self) -> Commands:
+        """The client sends nothing more."""
+        raise NotImplementedError
+
+    def crashed(self) -> Commands:
+        """The layer itself has failed: record the request that it was at."""
+        raise NotImplementedError
+
+    # -- mitmproxy's side ---------------------------------------------------------------------------------------------
+
+    def handle_event(self, event: events.Event) -> Commands:
+        """Bound what a client sends ahead of its answers."""
+        if self._paused and isinstance(event, events.DataReceived):
+            self._ahead += len(event.data)
+            if self._ahead > _AHEAD_BYTES:
+                yield commands.CloseConnection(self.context.client)
+                return
+        yield from super().handle_event(event)
+
+    def _handle_event(self, event: events.Event) -> Commands:
+        """Fail closed: mitmproxy would log an error of the layer and leave the connection as it is."""
+        try:
+            yield from self._react(event)
+        except Exception as error:
+            log.error("%s in a front; the connection is closed", type(error).__name__)  # noqa: TRY400 - values may be secret
+            try:
+                yield from self.crashed()
+            finally:
+                yield from self.close()
+
+    def _react(self, event: events.Event) -> Commands:
+        if self._closed:
+            return
+        if isinstance(event, events.DataReceived):
+            self._ahead = 0
+            if self._lingering is not None:
+                yield from self._drop(len(event.data))
+            else:
+                yield from self.received(event.data)
+        elif isinstance(event, events.Wakeup):
+            self._wakes_at = None
+            yield from self._check_deadline()
+        elif isinstance(event, events.ConnectionClosed):
+            if self._lingering is None:
+                yield from self.left()
+            yield from self.close()
+        elif isinstance(event, events.Start):
+            yield from self.arm(self.limits.idle)
+
+    # -- for subclasses -----------------------------------------------------------------------------------------------
+
+    def send(self, data: bytes) -> Commands:
+        """Send `data` over the wire."""
+        yield commands.SendData(self.context.client, self.wire.send(data))
+
+    def arm(self, seconds: float) -> Commands:
+        """Set the deadline. A wake-up that comes early asks again, so that most requests need none of their own."""
+        self._deadline = monotonic() + seconds
+        if self._wakes_at is None or self._wakes_at > self._deadline:
+            self._wakes_at = self._deadline
+            yield commands.RequestWakeup(seconds)
+
+    def disarm(self) -> None:
+        """No deadline: a hook has its own."""
+        self._deadline = None
+
+    def _check_deadline(self) -> Commands:
+        if self._deadline is None:
+            return
+        remaining = self._deadline - monotonic()
+        if remaining > 0:
+            self._wakes_at = self._deadline
+            yield commands.RequestWakeup(remaining)
+        elif self._lingering is not None:
+            yield from self.close()
+        else:
+            yield from self.late()
+
+    def close(self) -> Commands:
+        """End the connection now."""
+        if not self._closed:
+            self._closed = True
+            yield commands.CloseConnection(self.context.client)
+
+    def finish(self) -> Commands:
+        """Say that nothing more comes, then wait shortly for the client to end."""
+        if self._lingering is None:
+            self._lingering = 0
+            if last := self.wire.finish():
+                yield commands.SendData(self.context.client, last)
+            yield commands.CloseTcpConnection(self.context.client, half_close=True)
+            yield from self.arm(_LINGER_SECONDS)
+
+    @property
+    def finished(self) -> bool:
+        """Nothing more is read from the client."""
+        return self._closed or self._lingering is not None
+
+    def _drop(self, count: int) -> Commands:
+        self._lingering = (self._lingering or 0) + count
+        if self._lingering > _LINGER_BYTES:
+            yield from self.close()
+
+    def reply(self, exchange: Exchange) -> Commands:
+        """Send what the chain set, and end the connection where it says so.
+
+        Without a reply the chain did not get to its end: the request has no record, so nothing of it is shown.
+        """
+        if exchange.reply is None:
+            exchange.close = True
+            yield from self.send(
+                b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+            )
+        else:
+            yield from self.send(exchange.reply)
+        if exchange.close:
+            yield from self.finish()

@@ -1,0 +1,271 @@
+"""Reads HTTP/1.1 requests off a byte stream: bytes in, events out, no I/O.
+
+A head is held until it is whole, and bounded while it is not. It must then have exactly one reading: first a strict
+pattern over the raw bytes (RFC 9112, 2 to 5, without any of the leniencies that they allow), then llhttp, which also
+judges the framing and takes chunked bodies apart. Where either objects, the head is unreadable and the stream ends.
+"""
+
+import re
+from dataclasses import dataclass, field
+from typing import Final, final
+
+import httptools
+
+from grants.decision import Deny, Reason, Rule
+from grants.message import RequestHead
+
+MAX_FIELDS: Final = 256
+# Chunk framing may cost this much beside the bytes that it carries, so that one-byte chunks cannot go on for ever.
+_CHUNK_OVERHEAD: Final = 64 * 1024
+
+_TOKEN: Final = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
+_HEAD: Final = re.compile(
+    rb"(?P<method>[A-Z]+) (?P<target>[\x21-\x7e]+) HTTP/1\.1\r\n(?:" + _TOKEN + rb":[\t\x20-\x7e]*\r\n)*\r\n"
+)
+_LENGTH: Final = re.compile(rb"0|[1-9][0-9]{0,17}")
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadRead:
+    """A head is complete.
+
+    Attributes:
+        body: bytes that the head announces: 0 for none, None for a chunked body.
+        keep_alive: the client keeps the connection after this request.
+        continues: it waits for a 100 before it sends the body.
+    """
+
+    head: RequestHead
+    body: int | None
+    keep_alive: bool
+    continues: bool
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BodyRead:
+    """The body is complete."""
+
+    body: bytes = field(repr=False)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unreadable:
+    """The stream cannot be read on. Carries the refusal."""
+
+    denial: Deny
+
+
+type ReadEvent = HeadRead | BodyRead | Unreadable
+
+
+def unreadable(reason: Reason, detail: str, status: int = 400) -> Unreadable:
+    """A refusal of what cannot be read in exactly one way."""
+    return Unreadable(denial=Deny(rule=Rule.BAD_REQUEST, reason=reason, status=status, detail=detail))
+
+
+@final
+class RequestReader:
+    """One client stream. `feed` what came, then take `next_event` until it is None.
+
+    After a `HeadRead` that announces a body, `read_body` must be called with the most that may be read (bytes) before
+    the body is; after an `Unreadable` nothing more is read.
+    """
+
+    def __init__(self, *, max_head: int) -> None:
+        self._max_head = max_head
+        self._buffer = bytearray()
+        self._scanned = 0
+        self._parser = httptools.HttpRequestParser(self)
+        self._fields: list[tuple[bytes, bytes]] = []
+        self._target = b""
+        self._ended = False
+        self._in_body = False
+        self._body: list[bytes] = []
+        self._body_bytes = 0
+        self._raw_bytes = 0
+        self._announced: int | None = 0
+        self._limit: int | None = None
+        self._trailers = False
+        self._complete = False
+
+    @property
+    def started(self) -> bool:
+        """Part of a request has come that no event told of."""
+        return self._in_body or bool(self._buffer)
+
+    @property
+    def buffered(self) -> int:
+        """Bytes that wait to be read."""
+        return len(self._buffer)
+
+    def feed(self, data: bytes) -> None:
+        """Add what came from the client."""
+        self._buffer += data
+
+    def take_rest(self) -> bytes:
+        """What came behind the last event, for the protocol that follows (a tunnel)."""
+        rest = bytes(self._buffer)
+        self._buffer.clear()
+        return rest
+
+    def read_body(self, limit: int) -> None:
+        """Allow the announced body, up to `limit` bytes."""
+        self._limit = limit
+
+    def next_event(self) -> ReadEvent | None:
+        """The next event, or None until more bytes come."""
+        if self._ended:
+            return None
+        event = self._read_body() if self._in_body else self._read_head()
+        if isinstance(event, Unreadable):
+            self._ended = True
+            self._buffer.clear()
+        return event
+
+    # -- head ---------------------------------------------------------------------------------------------------------
+
+    def _read_head(self) -> HeadRead | Unreadable | None:
+        buffer = self._buffer
+        end = buffer.find(b"\r\n\r\n", max(0, self._scanned - 3))
+        if end < 0:
+            self._scanned = len(buffer)
+            if len(buffer) > self._max_head:
+                return unreadable(Reason.HEAD_TOO_LARGE, f"a request head has at most {self._max_head} bytes", 431)
+            if (early := _hopeless(buffer)) is not None:
+                return early
+            return None
+        raw = bytes(buffer[: end + 4])
+        del buffer[: end + 4]
+        self._scanned = 0
+        if len(raw) > self._max_head:
+            return unreadable(Reason.HEAD_TOO_LARGE, f"a request head has at most {self._max_head} bytes", 431)
+        match = _HEAD.fullmatch(raw)
+        if match is None:
+            return unreadable(Reason.HEAD_UNREADABLE, "the request head is not strict HTTP/1.1")
+        self._fields, self._complete, self._trailers = [], False, False
+        try:
+            self._parser.feed_data(raw)
+        except httptools.HttpParserUpgrade:
+            # CONNECT, or a request with Upgrade: llhttp stops behind the head. What follows is not for it.
+            self._parser = httptools.HttpRequestParser(self)
+        except httptools.HttpParserError:
+            return unreadable(Reason.HEAD_UNREADABLE, "the request head or its framing is not strict HTTP/1.1")
+        return self._framed(RequestHead(method=match["method"], target=match["target"], fields=tuple(self._fields)))
+
+    def _framed(self, head: RequestHead) -> HeadRead | Unreadable:
+        """How much body the head announces (RFC 9112, 6.3), refusing every second way to say it."""
+        if len(head.fields) > MAX_FIELDS:
+            return unreadable(Reason.HEAD_TOO_LARGE, f"a request head has at most {MAX_FIELDS} fields", 431)
+        length: bytes | None = None
+        coding: bytes | None = None
+        keep_alive, continues = True, False
+        for name, value in head.fields:
+            match name.lower():
+                case b"content-length" if length is None and _LENGTH.fullmatch(value):
+                    length = value
+                case b"transfer-encoding" if coding is None and value.lower() == b"chunked":
+                    coding = value
+                case b"content-length" | b"transfer-encoding":
+                    return unreadable(Reason.FRAMING, "the request's framing can be read in more than one way")
+                case b"trailer":
+                    return unreadable(Reason.FRAMING, "request trailers are not read")
+                case b"connection":
+                    keep_alive = keep_alive and value.lower() != b"close"
+                case b"expect":
+                    continues = value.lower() == b"100-continue"
+        if length is not None and coding is not None:
+            return unreadable(Reason.FRAMING, "the request has both Content-Length and Transfer-Encoding")
+        if head.method == b"CONNECT" and (length is not None or coding is not None):
+            return unreadable(Reason.FRAMING, "CONNECT has no body")
+        announced = None if coding is not None else int(length or b"0")
+        if announced != 0:
+            self._in_body, self._announced, self._limit = True, announced, None
+            self._body, self._body_bytes, self._raw_bytes = [], 0, 0
+        return HeadRead(head=head, body=announced, keep_alive=keep_alive, continues=continues)
+
+    # -- body ---------------------------------------------------------------------------------------------------------
+
+    def _read_body(self) -> BodyRead | Unreadable | None:
+        if self._limit is None or not self._buffer:
+            return None
+        if self._announced is not None:
+            data = bytes(self._buffer[: self._announced - self._body_bytes])
+            del self._buffer[: len(data)]
+        else:
+            data = bytes(self._buffer)
+            self._buffer.clear()
+        self._raw_bytes += len(data)
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+            # An error behind the end of a chunked body is the next request's, and closes the stream after this one.
+            if not self._complete:
+                return unreadable(Reason.FRAMING, "the chunked body is not strict HTTP/1.1")
+            self._ended = True
+        if self._trailers:
+            return unreadable(Reason.FRAMING, "request trailers are not read")
+        if self._body_bytes > self._limit:
+            return Unreadable(denial=too_large(self._limit))
+        if self._complete:
+            self._in_body = False
+            body = b"".join(self._body)
+            self._body = []
+            return BodyRead(body=body)
+        if self._raw_bytes > 8 * self._body_bytes + _CHUNK_OVERHEAD:
+            return unreadable(Reason.FRAMING, "the chunked body's framing outweighs what it carries")
+        return None
+
+    @property
+    def ended(self) -> bool:
+        """No further request can be read from this stream."""
+        return self._ended
+
+    # -- llhttp's callbacks -------------------------------------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        """A message begins. Behind a chunked body in one piece with it, that is where we stop reading."""
+        if self._complete and self._in_body:
+            self._ended = True
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A field line; in a body it is a trailer."""
+        if self._ended:
+            return
+        if self._in_body:
+            self._trailers = True
+        else:
+            self._fields.append((name, value.strip(b" \t")))
+
+    def on_body(self, data: bytes) -> None:
+        """A piece of the body."""
+        if self._ended:
+            return
+        self._body_bytes += len(data)
+        self._body.append(data)
+
+    def on_message_complete(self) -> None:
+        """The message is complete."""
+        self._complete = True
+
+
+def too_large(limit: int) -> Deny:
+    """The refusal of a body over `limit` bytes (RFC 9110, 15.5.14)."""
+    return Deny(
+        rule=Rule.REQUEST,
+        reason=Reason.BODY_TOO_LARGE,
+        status=413,
+        detail=f"the request body is over its limit of {limit} bytes",
+    )
+
+
+def _hopeless(buffer: bytearray) -> Unreadable | None:
+    """Refuse at once what can no longer become a head, so that nobody waits for its end."""
+    newline = buffer.find(b"\n")
+    if buffer and not 0x41 <= buffer[0] <= 0x5A:
+        return unreadable(Reason.NOT_HTTP, "the connection's first bytes are no HTTP/1.1 request")
+    if newline == 0 or (newline > 0 and buffer[newline - 1] != 0x0D):
+        return unreadable(Reason.HEAD_UNREADABLE, "a line of the request head ends without a carriage return")
+    return None

@@ -1,0 +1,149 @@
+"""HTTP/1.1 requests of one judged connection, one after another: each is read whole, asked about once, and answered.
+
+A request with a body is asked about twice: its head first, so that no byte of a body is read that the operation does
+not allow, and no `100 Continue` goes out for it.
+"""
+
+from collections.abc import Callable
+
+from addons.exchange import Arrival, Exchange
+from addons.hooks import BrokerHeadHook, BrokerRequestHook
+from addons.policy import Policies
+from grants.decision import Deny, Reason, Rule
+from grants.message import RequestHead
+
+from .layer import Commands, JudgedLayer
+from .reader import BodyRead, HeadRead, RequestReader, Unreadable, too_large
+
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+class Stream:
+    """The requests of one connection. `layer` sends and keeps the time."""
+
+    def __init__(self, layer: JudgedLayer, policies: Policies, arrival: Callable[[], Arrival]) -> None:
+        self._layer = layer
+        self._policies = policies
+        self._arrival = arrival
+        self._reader = RequestReader(max_head=layer.limits.head_bytes)
+        self._exchange: Exchange | None = None
+        self._head_timed = False
+
+    @property
+    def reading(self) -> bool:
+        """More requests may come."""
+        return not self._layer.finished
+
+    def received(self, data: bytes) -> Commands:
+        """Read on, and answer every request that is complete."""
+        reader = self._reader
+        reader.feed(data)
+        while self.reading and (event := reader.next_event()) is not None:
+            match event:
+                case HeadRead():
+                    self._head_timed = False
+                    yield from self._head(event)
+                case BodyRead(body=body):
+                    yield from self._complete(body)
+                case Unreadable(denial=denial):
+                    yield from self.refuse(denial)
+        if self.reading:
+            yield from self._await_more()
+
+    def _await_more(self) -> Commands:
+        """Each deadline is set once, so that a slow client does not buy time with each byte."""
+        limits = self._layer.limits
+        if self._exchange is not None or self._head_timed:
+            return
+        if self._reader.started:
+            self._head_timed = True
+            yield from self._layer.arm(limits.head)
+        else:
+            yield from self._layer.arm(limits.idle)
+
+    def begin(self, head: RequestHead | None) -> Exchange:
+        """A new exchange under the policy in force now."""
+        return Exchange(arrival=self._arrival(), policy=self._policies.current, head=head)
+
+    def _head(self, event: HeadRead) -> Commands:
+        exchange = self.begin(event.head)
+        exchange.close = not event.keep_alive
+        if event.body == 0:
+            yield from self._answer(exchange)
+            return
+        self._layer.disarm()
+        yield BrokerHeadHook(exchange)
+        if exchange.denial is not None or exchange.granted is None or exchange.service is None:
+            # The body stays unread, so the connection cannot go on.
+            yield from self._layer.reply(exchange)
+            yield from self._layer.finish()
+            return
+        limit = min(exchange.granted.body_limit, exchange.service.body_limit)
+        if event.body is not None and event.body > limit:
+            yield from self._refuse(exchange, too_large(limit))
+            return
+        self._exchange = exchange
+        self._reader.read_body(limit)
+        if event.continues and not self._reader.buffered:
+            yield from self._layer.send(_CONTINUE)
+        yield from self._layer.arm(self._layer.limits.body)
+
+    def _complete(self, body: bytes) -> Commands:
+        exchange, self._exchange = self._exchange, None
+        if exchange is None:
+            raise ValueError("a body without a head")
+        exchange.body = body
+        exchange.close = exchange.close or self._reader.ended
+        yield from self._answer(exchange)
+
+    def _answer(self, exchange: Exchange) -> Commands:
+        self._layer.disarm()
+        yield BrokerRequestHook(exchange)
+        yield from self._layer.reply(exchange)
+
+    def record(self, denial: Deny) -> Commands:
+        """Record a refusal that cannot be sent any more."""
+        exchange = self.begin(None)
+        exchange.deny(denial)
+        self._layer.disarm()
+        yield BrokerRequestHook(exchange)
+
+    def refuse(self, denial: Deny) -> Commands:
+        """Refuse the request that is being read, and end the connection behind it."""
+        exchange, self._exchange = self._exchange, None
+        yield from self._refuse(exchange or self.begin(None), denial)
+
+    def _refuse(self, exchange: Exchange, denial: Deny) -> Commands:
+        exchange.deny(denial)
+        exchange.close = True
+        yield from self._answer(exchange)
+
+    def late(self) -> Commands:
+        """A deadline has passed: within a request it is refused (RFC 9110, 15.5.9), between requests it is the end."""
+        if self._exchange is not None:
+            yield from self.refuse(_slow(Reason.BODY_TOO_SLOW, "the request body did not come in time"))
+        elif self._reader.started:
+            yield from self.refuse(_slow(Reason.HEAD_TOO_SLOW, "the request head did not come in time"))
+        else:
+            yield from self._layer.finish()
+
+    def crashed(self) -> Commands:
+        """Our own error: a 500, and a record."""
+        detail = "the proxy failed on this request and sent no answer on"
+        yield from self.refuse(Deny(rule=Rule.FAULT, reason=Reason.FAULT, status=500, detail=detail))
+
+    def left(self) -> Commands:
+        """The client sends nothing more: a request that it began is refused, for the record."""
+        if self._exchange is not None or self._reader.started:
+            yield from self.refuse(
+                Deny(
+                    rule=Rule.BAD_REQUEST,
+                    reason=Reason.CLIENT_LEFT,
+                    status=400,
+                    detail="the client ended before its request was complete",
+                )
+            )
+
+
+def _slow(reason: Reason, detail: str) -> Deny:
+    return Deny(rule=Rule.BAD_REQUEST, reason=reason, status=408, detail=detail)

@@ -1,0 +1,134 @@
+"""The bytes between a client and an HTTP stream: as they are, or within TLS on memory buffers."""
+
+import contextlib
+import ssl
+from typing import Protocol, final
+
+_PIECE = 64 * 1024
+TLS_HANDSHAKE_RECORD = 0x16
+
+
+class TlsFailed(Exception):
+    """The TLS connection cannot go on.
+
+    Attributes:
+        reason: OpenSSL's word for it.
+        refused_name: our own side refused the server name.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.refused_name = reason == "CALLBACK_FAILED"
+
+
+class Wire(Protocol):
+    """Both directions of one client connection."""
+
+    def receive(self, data: bytes) -> bytes:
+        """What the client's bytes mean.
+
+        Raises:
+            TlsFailed: they mean nothing any more.
+        """
+        ...
+
+    def send(self, data: bytes) -> bytes:
+        """Bytes for the client that carry `data`."""
+        ...
+
+    def pending(self) -> bytes:
+        """Bytes that the client must get though nothing was sent."""
+        ...
+
+    def finish(self) -> bytes:
+        """Bytes that say to the client that nothing more comes."""
+        ...
+
+    @property
+    def ended(self) -> bool:
+        """The client said that nothing more comes from it."""
+        ...
+
+
+@final
+class Plain:
+    """The bytes as they are."""
+
+    ended = False
+
+    def receive(self, data: bytes) -> bytes:
+        """The same bytes."""
+        return data
+
+    def send(self, data: bytes) -> bytes:
+        """The same bytes."""
+        return data
+
+    def pending(self) -> bytes:
+        """Nothing."""
+        return b""
+
+    def finish(self) -> bytes:
+        """Nothing: the connection's end says it."""
+        return b""
+
+
+@final
+class Tls:
+    """Server side TLS (stdlib `ssl` on memory buffers). `established` once the handshake is over."""
+
+    __slots__ = ("_in", "_out", "connection", "ended", "established")
+
+    def __init__(self, context: ssl.SSLContext) -> None:
+        self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.connection = context.wrap_bio(self._in, self._out, server_side=True)
+        self.established = False
+        self.ended = False
+
+    def receive(self, data: bytes) -> bytes:
+        """Decrypt; during the handshake there is nothing to return."""
+        self._in.write(data)
+        try:
+            if not self.established:
+                self.connection.do_handshake()
+                self.established = True
+            return self._read()
+        except ssl.SSLWantReadError:
+            return b""
+        except ssl.SSLError as error:
+            raise TlsFailed(error.reason or "TLS_ERROR") from None
+
+    def _read(self) -> bytes:
+        pieces: list[bytes] = []
+        while True:
+            try:
+                piece = self.connection.read(_PIECE)
+            except ssl.SSLWantReadError:
+                break
+            except ssl.SSLZeroReturnError:
+                piece = b""
+            if not piece:
+                self.ended = True
+                break
+            pieces.append(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def send(self, data: bytes) -> bytes:
+        """Encrypt."""
+        view = memoryview(data)
+        while view:
+            view = view[self.connection.write(view) :]
+        return self._out.read()
+
+    def pending(self) -> bytes:
+        """Handshake bytes and alerts."""
+        return self._out.read() if self._out.pending else b""
+
+    def finish(self) -> bytes:
+        """close_notify (RFC 8446, 6.1)."""
+        if self.established:
+            # It is written all the same; the client's own is not waited for.
+            with contextlib.suppress(ssl.SSLError):
+                self.connection.unwrap()
+        return self.pending()

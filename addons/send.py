@@ -1,0 +1,128 @@
+"""Send an authorized request, follow what the grant lets it follow, and hold the answer to the grant.
+
+Nothing of an answer leaves this module unchecked: `relay` is what `grants` made of it.
+Source: "Redirects" and "Checking an answer" in docs/reference/grants.md.
+"""
+
+from dataclasses import dataclass
+from time import monotonic
+from typing import Final
+
+from grants.response import check_response, scan_intermediate
+
+from grants.authorize import Allow
+from grants.decision import Deny, Reason
+from grants.model import Effect
+from grants.redirect import NotRedirect, next_hop, start
+from grants.references import Sealed, seal
+
+from .audit import Audit, log_unavailable
+from .exchange import Exchange
+from .guard import fail_closed
+from .policy import Service
+from .ports import Held, LogUnavailable, UpstreamFailed
+from .record import Event
+
+# An answer that may turn out to be a redirect is read this far, in bytes, even where the operation allows less.
+_INTERMEDIATE_BYTES: Final = 64 * 1024
+
+_FAILURES: Final = {
+    Reason.CONNECT: "the upstream could not be reached",
+    Reason.RESOLVE: "the upstream's name could not be resolved",
+    Reason.TLS: "the upstream's TLS certificate or handshake was not accepted",
+    Reason.TIMEOUT: "the upstream did not answer in time",
+    Reason.MALFORMED: "the upstream's answer is not strict HTTP/1.1",
+    Reason.INCOMPLETE: "the upstream's answer ended before it was complete",
+    Reason.UPGRADE: "the upstream changed the protocol unasked",
+    Reason.RESPONSE_TOO_LARGE: "the answer is over the limit of its operation",
+    Reason.RESPONSE_HEAD_TOO_LARGE: "the answer's head is over its limit",
+    Reason.INSIDE_ADDRESS: "the upstream's name leads to an inside address",
+    Reason.CAPACITY: "too many requests to this upstream are under way; try again shortly",
+    Reason.SHUTDOWN: "the proxy is stopping",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Acts on an `Allow` alone. `audit` makes the record that a write leaves before it is sent."""
+
+    audit: Audit
+
+    @fail_closed
+    async def broker_request(self, exchange: Exchange) -> None:
+        """Send, follow, check."""
+        allow, service = exchange.allow, exchange.service
+        if allow is None or service is None:
+            raise ValueError("sending what nobody allowed")
+        if not self.audit.decisions.writable:
+            exchange.deny(log_unavailable())
+            return
+        held = await service.vault.open()
+        sealed = seal(allow.request, held.values, service.endpoint.secrets)
+        if isinstance(sealed, Deny):
+            exchange.deny(sealed)
+            return
+        if allow.granted.operation.effect is Effect.WRITE and not self._intend(exchange, sealed):
+            return
+        await self._follow(exchange, service, allow, held, sealed)
+
+    def _intend(self, exchange: Exchange, sealed: Sealed) -> bool:
+        """Leave the intent of a write in the log, or refuse: a write that may have happened is never unrecorded."""
+        exchange.secret_refs = sealed.names
+        try:
+            self.audit.decisions.write(self.audit.record(exchange, Event.INTENT))
+        except LogUnavailable:
+            exchange.deny(log_unavailable())
+            return False
+        return True
+
+    async def _follow(self, exchange: Exchange, service: Service, allow: Allow, held: Held, sealed: Sealed) -> None:
+        chain = start(service.endpoint, allow.granted)
+        end = monotonic() + service.timeout
+        needles = held.needles
+        while True:
+            needles += sealed.encoded
+            exchange.secret_refs = tuple(dict.fromkeys(exchange.secret_refs + sealed.names))
+            exchange.bytes_out += len(sealed.request.body or b"")
+            operation = chain.current.operation
+            try:
+                response = await service.upstream.send(
+                    sealed.request,
+                    max_body=max(operation.response.max_bytes, _INTERMEDIATE_BYTES),
+                    timeout=end - monotonic(),
+                )
+            except UpstreamFailed as failed:
+                exchange.deny(_failure(failed, operation.name))
+                return
+            exchange.bytes_in += len(response.body)
+            step = next_hop(chain, response)
+            if isinstance(step, NotRedirect):
+                checked = check_response(operation, method=sealed.request.method, response=response, needles=needles)
+                break
+            # A credential in an answer outweighs whatever else is wrong with where it leads.
+            if (leak := scan_intermediate(response, needles)) is not None:
+                exchange.deny(leak)
+                return
+            if isinstance(step, Deny):
+                exchange.deny(step)
+                return
+            hop = seal(step.allow.request, held.values, service.endpoint.secrets)
+            if isinstance(hop, Deny):
+                exchange.deny(hop)
+                return
+            chain, sealed = step.chain, hop
+            exchange.hops, exchange.final = chain.hops, chain.current
+        if isinstance(checked, Deny):
+            exchange.deny(checked)
+        else:
+            exchange.relay = checked
+
+
+def _failure(failed: UpstreamFailed, operation: str) -> Deny:
+    return Deny(
+        rule=failed.rule,
+        reason=failed.reason,
+        status=failed.status,
+        detail=_FAILURES.get(failed.reason, "the upstream gave no answer that may be shown"),
+        operation=operation,
+    )
