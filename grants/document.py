@@ -5,7 +5,7 @@ plain `no` or `1.0` stays the text that it is), and everything that gives YAML a
 stands: anchors, aliases, merge keys, tags, keys that are not texts, keys twice, more than one document. What was
 refused but can be stepped over becomes `Broken`, so that the rest is still looked at.
 
-Source: "Grant file" in the specification; "The file" in docs/reference/grant-file.md.
+Source: "Grant file" in the specification; "The file" in docs/reference/grants.md.
 """
 
 import re

@@ -42,8 +42,8 @@ class Problem:
 
     Attributes:
         file: as the caller named it.
-        line, column: from 1; a column counts characters.
-        path: where in the document, as `written` shows it.
+        line, column: from 1; a column counts characters. Line 0: the whole file, or no file at all.
+        path: where in the document, as `written` shows it; empty for the whole file.
         message: what is wrong and, after a semicolon, what would be right.
     """
 
@@ -54,7 +54,8 @@ class Problem:
     message: str
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}:{self.column}: {self.path}: {self.message}"
+        place = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
+        return ": ".join(part for part in (place, self.path, self.message) if part)
 
 
 class Invalid(ValueError):

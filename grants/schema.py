@@ -1,7 +1,7 @@
 """Full JSON Schemas (2020-12) of bodies, compiled once when a grant is loaded.
 
 Nothing is ever fetched: the retriever refuses, so that a `$ref` stays within the file. Patterns run on an engine
-that is linear in the text. Source: JSON Schema 2020-12; extension S in docs/reference/grant-file.md.
+that is linear in the text. Source: JSON Schema 2020-12; extension S in docs/reference/grants.md.
 """
 
 from typing import Any, NoReturn, final

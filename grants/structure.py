@@ -17,7 +17,7 @@ from typing import Any, final
 
 import jsonschema_rs
 
-from .document import Broken, ListNode, MapNode, Node, Scalar, parse
+from .document import Broken, Document, ListNode, MapNode, Node, Scalar, parse
 from .place import Place, Report
 from .problems import Path, quoted
 from .schema import DIALECT
@@ -49,7 +49,10 @@ class Structure:
 
     def read(self, text: bytes | str, *, file: str) -> tuple[Place | None, Report]:
         """Read a file of this kind. No place: nothing of it could be read. Never raises."""
-        document = parse(text, file=file)
+        return self.hold(parse(text, file=file), file=file)
+
+    def hold(self, document: Document, *, file: str) -> tuple[Place | None, Report]:
+        """Hold a document to the schema. As `read`, for a document that is there already."""
         report = Report(file, list(document.problems))
         if document.root is None:
             return None, report

@@ -1,6 +1,6 @@
 """Loading a grant: YAML to structure, structure to meaning, every problem in one go.
 
-Pure: the caller reads the file. Source: "Grant file" in the specification; docs/reference/grant-file.md.
+Pure: the caller reads the file. Source: "Grant file" in the specification; docs/reference/grants.md.
 """
 
 import hashlib

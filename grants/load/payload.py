@@ -1,4 +1,4 @@
-"""Bodies and answers. Source: "Grant file" in the specification; docs/reference/grant-file.md."""
+"""Bodies and answers. Source: "Grant file" in the specification; docs/reference/grants.md."""
 
 from types import MappingProxyType
 from typing import Any, cast

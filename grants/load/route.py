@@ -2,7 +2,7 @@
 
 A literal and an exact value are compared with the decoded segment, and no segment that decodes to something unclear
 ever gets that far. So a template or a value that could never match is refused here. Source: "Routes" in
-docs/reference/grant-file.md.
+docs/reference/grants.md.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Value rules of query parameters and request headers. Source: "Value rules" in docs/reference/grant-file.md."""
+"""Value rules of query parameters and request headers. Source: "Value rules" in docs/reference/grants.md."""
 
 import re
 from collections.abc import Iterable

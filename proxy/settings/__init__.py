@@ -1,0 +1,32 @@
+"""Settings: what `grantproxy serve` is told, checked in full before anything starts."""
+
+from proxy.settings.load import SettingsInvalid, default_state, load_settings, settings_structure
+from proxy.settings.model import (
+    Assurance,
+    Audit,
+    EndpointSettings,
+    Limits,
+    Listen,
+    Settings,
+    Sync,
+    TcpListen,
+    UnixListen,
+)
+from proxy.settings.spec import settings_from_endpoints
+
+__all__ = [
+    "Assurance",
+    "Audit",
+    "EndpointSettings",
+    "Limits",
+    "Listen",
+    "Settings",
+    "SettingsInvalid",
+    "Sync",
+    "TcpListen",
+    "UnixListen",
+    "default_state",
+    "load_settings",
+    "settings_from_endpoints",
+    "settings_structure",
+]

@@ -1,0 +1,109 @@
+"""Settings without a file: `--endpoint "upstream=…;secret=api=env:X;assurance=semantic;grant=./g.yaml"`.
+
+The specs are turned into the document that a file would have been, so that they mean exactly the same. Problems then
+name the option in place of a line.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from grants.document import Document, Entry, ListNode, MapNode, Node, Scalar
+from grants.problems import Problem
+from proxy.settings.load import SettingsInvalid, settings_of, settings_structure
+from proxy.settings.model import Settings
+
+_KEYS = ("name", "upstream", "assurance", "grant", "secret", "listen", "ca", "host", "connect", "total")
+_FROM_ENDPOINT = re.compile(r"endpoints\[(\d+)\]\.?")
+
+type _Fields = dict[str, "str | dict[str, str] | list[str]"]
+
+
+def settings_from_endpoints(
+    specs: Sequence[str],
+    *,
+    proxy: str | None = None,
+    admin: str | None = None,
+    state: str | None = None,
+    directory: Path = Path(),
+) -> Settings:
+    """The settings that the specs and options say. Relative paths are relative to `directory`.
+
+    A spec is `KEY=VALUE` joined by `;`. Its keys are the endpoint's: name, upstream, assurance, grant, listen, ca;
+    `secret=NAME=REFERENCE` and `host=NAME`, both repeatable; `connect` and `total` for the timeouts.
+
+    Raises:
+        SettingsInvalid: with all problems, each naming its option: `--endpoint[0]: upstream: …`.
+    """
+    problems: list[Problem] = []
+    endpoints = [_endpoint(spec, index, problems) for index, spec in enumerate(specs)]
+    top = {key: text for key, text in (("proxy", proxy), ("admin", admin), ("state", state)) if text is not None}
+    entries = {key: Entry(line=1, column=1, value=_node(text, 1)) for key, text in top.items()}
+    items = tuple(_node(endpoint, index + 1) for index, endpoint in enumerate(endpoints))
+    entries["endpoints"] = Entry(line=1, column=1, value=ListNode(line=1, column=1, items=items))
+    root = MapNode(line=1, column=1, entries=entries)
+    place, _ = settings_structure().hold(Document(root=root, problems=()), file="")
+    assert place is not None  # noqa: S101 - the document has a root
+    try:
+        settings = settings_of(place, directory=directory)
+    except SettingsInvalid as invalid:
+        problems += [_of_option(problem) for problem in invalid.problems]
+    if problems:
+        raise SettingsInvalid(problems)
+    return settings
+
+
+def _endpoint(spec: str, index: int, problems: list[Problem]) -> _Fields:
+    def refuse(message: str, key: str = "") -> None:
+        problems.append(Problem(f"--endpoint[{index}]", 0, 0, key, message))
+
+    fields: _Fields = {}
+    secrets: dict[str, str] = {}
+    hosts: list[str] = []
+    timeouts: dict[str, str] = {}
+    for part in filter(None, (piece.strip() for piece in spec.split(";"))):
+        key, equals, value = part.partition("=")
+        if not equals:
+            refuse("has a part without `=`; write `key=value;key=value`, and a value that holds `;` into a file")
+        elif key not in _KEYS:
+            refuse(f"is an unknown key; the keys are {', '.join(f'`{known}`' for known in _KEYS)}", _word(key))
+        elif key == "secret":
+            name, _, reference = value.partition("=")
+            if name in secrets:
+                refuse("has one name twice; give each secret its own name", "secret")
+            secrets[name] = reference
+        elif key == "host":
+            hosts.append(value)
+        elif key in fields or key in timeouts:
+            refuse("is here twice; keep one of them", key)
+        elif key in ("connect", "total"):
+            timeouts[key] = value
+        else:
+            fields[key] = value
+    collections: Mapping[str, dict[str, str] | list[str]] = {"secrets": secrets, "hosts": hosts, "timeout": timeouts}
+    return fields | {key: found for key, found in collections.items() if found}
+
+
+def _word(key: str) -> str:
+    """A key as far as it is surely no credential."""
+    return key if re.fullmatch(r"[A-Za-z.-]{1,20}", key) else "a key"
+
+
+def _node(value: "str | _Fields | dict[str, str] | list[str]", line: int) -> Node:
+    if isinstance(value, str):
+        return Scalar(line=line, column=1, text=value, plain=False)
+    if isinstance(value, list):
+        return ListNode(line=line, column=1, items=tuple(_node(item, line) for item in value))
+    entries = {key: Entry(line=line, column=1, value=_node(item, line)) for key, item in value.items()}
+    return MapNode(line=line, column=1, entries=entries)
+
+
+def _of_option(problem: Problem) -> Problem:
+    """The same problem, naming the option that it came from. A problem in a grant file stays as it is."""
+    if problem.file:
+        return problem
+    if match := _FROM_ENDPOINT.match(problem.path):
+        return replace(problem, file=f"--endpoint[{match[1]}]", line=0, column=0, path=problem.path[match.end() :])
+    name = f"--{problem.path}" if problem.path in ("proxy", "admin", "state") else "--endpoint"
+    return replace(problem, file=name, line=0, column=0, path="")

@@ -1,0 +1,68 @@
+"""Sizes, durations and listen addresses as people write them."""
+
+import ipaddress
+import os
+import re
+from pathlib import Path
+
+from proxy.settings.model import Listen, TcpListen, UnixListen
+
+_SIZE = re.compile(r"([1-9][0-9]{0,11})(B|KiB|MiB|GiB)?")
+_SIZE_UNITS = {None: 1, "B": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3}
+_DURATION = re.compile(r"([1-9][0-9]{0,8})(ms|s|m|h)")
+_DURATION_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_ADDRESS = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([0-9.]+|localhost)):(0|[1-9][0-9]{0,4})")
+_SOCKET_PATH_BYTES = 100
+_MAX_PORT = 65535
+
+
+class ValueInvalid(ValueError):
+    """The message says what is wrong and what would be right, without repeating the value."""
+
+
+def parse_size(text: str) -> int:
+    """Bytes of `64KiB`, `32MiB` or a plain number.
+
+    Raises:
+        ValueInvalid: it is none of those.
+    """
+    if match := _SIZE.fullmatch(text):
+        return int(match[1]) * _SIZE_UNITS[match[2]]
+    raise ValueInvalid("is not a size; write `64KiB`, `32MiB` or a plain number of bytes")
+
+
+def parse_duration(text: str) -> float:
+    """Seconds of `500ms`, `10s`, `2m` or `1h`.
+
+    Raises:
+        ValueInvalid: it is none of those.
+    """
+    if match := _DURATION.fullmatch(text):
+        return int(match[1]) * _DURATION_UNITS[match[2]]
+    raise ValueInvalid("is not a duration; write a number and its unit, such as `10s`, `500ms` or `2m`")
+
+
+def parse_listen(text: str, *, directory: Path) -> Listen:
+    """A listener's address. A relative socket path is relative to `directory`.
+
+    Raises:
+        ValueInvalid: it cannot be read, or is not on this machine alone.
+    """
+    if text.startswith("unix:"):
+        path = directory / text.removeprefix("unix:")
+        if path == directory or "\0" in text:
+            raise ValueInvalid("names no socket; write `unix:` and a path")
+        if len(os.fsencode(path)) > _SOCKET_PATH_BYTES:
+            raise ValueInvalid(f"is longer than the {_SOCKET_PATH_BYTES} bytes of a socket's path; use a shorter one")
+        return UnixListen(path=path)
+    match = _ADDRESS.fullmatch(text)
+    if match is None or int(match[3]) > _MAX_PORT:
+        raise ValueInvalid("is not a listen address; write `127.0.0.1:8080`, `[::1]:8080` or `unix:path`")
+    try:
+        host = "127.0.0.1" if match[2] == "localhost" else match[1] or match[2]
+        address = ipaddress.IPv6Address(host) if match[1] else ipaddress.IPv4Address(host)
+    except ipaddress.AddressValueError:
+        raise ValueInvalid("holds no IP address; write `127.0.0.1:8080` or `[::1]:8080`") from None
+    if not address.is_loopback:
+        raise ValueInvalid("is not a loopback address, and everyone there could use the credentials; write `127.0.0.1`")
+    return TcpListen(host=str(address), port=int(match[3]))
