@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Final
 
-from grants.response import check_response, scan_intermediate
-
 from grants.authorize import Allow
 from grants.decision import Deny, Reason
 from grants.model import Effect
 from grants.redirect import NotRedirect, next_hop, start
 from grants.references import Sealed, seal
+from grants.response import check_response, scan_intermediate
 
 from .audit import Audit, log_unavailable
 from .exchange import Exchange

@@ -118,8 +118,8 @@ def _base_url(exchange: Exchange, service: Service, host: bytes) -> Deny | None:
         if named not in ours:
             return _misdirected(
                 Reason.HOST_MISMATCH,
-                f"the Host field names another host than this base URL; call it by {_text(own)}, by localhost:{own.port}"
-                " or by a name in the endpoint's `hosts`",
+                f"the Host field names another host than this base URL; call it by {_text(own)}, localhost:{own.port}"
+                " or a name in the endpoint's `hosts`",
             )
     return None if head is None else cross_site(head, named, scheme)
 

@@ -16,7 +16,7 @@ from addons.where import cross_site
 from grants.canonical import parse_authority
 from grants.message import Authority, RequestHead
 from proxy.listeners import Listener
-from proxy.settings.model import Settings
+from proxy.settings.model import Settings, TcpListen
 
 
 @final
@@ -80,7 +80,7 @@ def _same_site(listener: Listener) -> Middleware:
 
     @web.middleware
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
-        if address.path is None:
+        if isinstance(address, TcpListen):
             ours = {Authority(host=name, port=address.port) for name in (address.host, "localhost")}
             hosts = request.headers.getall("Host", [])
             named = (

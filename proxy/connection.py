@@ -42,7 +42,7 @@ class ClientConnection(ProxyConnectionHandler):
         opts: options.Options,
         steps: Table,
     ) -> None:
-        super().__init__(master, reader, writer, opts, mode_specs.ProxyMode.parse("regular"))
+        super().__init__(master, reader, writer, opts, mode_specs.ProxyMode.parse("regular"))  # type: ignore[no-untyped-call]
         self._steps = steps
         self._writer = writer
         self.active = 0

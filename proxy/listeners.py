@@ -26,7 +26,7 @@ from addons.ports import Certificates
 from addons.record import Mode
 from grants.message import Authority
 from proxy.connection import ClientConnection, Table
-from proxy.settings.model import Listen
+from proxy.settings.model import Listen, TcpListen, UnixListen
 
 _BACKLOG: Final = 1024
 
@@ -51,6 +51,12 @@ class Listener:
     address: Listen
     sock: socket.socket = field(repr=False)
 
+    def remove(self) -> None:
+        """Close the socket, and take its name out of the file system."""
+        self.sock.close()
+        if isinstance(self.address, UnixListen):
+            self.address.path.unlink(missing_ok=True)
+
 
 def bind(listen: Listen, *, setting: str, endpoint: str | None = None) -> Listener:
     """Bind and listen.
@@ -59,21 +65,22 @@ def bind(listen: Listen, *, setting: str, endpoint: str | None = None) -> Listen
         ListenFailed: the address is in use or cannot be had.
     """
     try:
-        sock = _unix(listen.path) if listen.path is not None else _tcp(listen)
+        sock = _unix(listen.path) if isinstance(listen, UnixListen) else _tcp(listen)
         sock.listen(_BACKLOG)
     except OSError as error:
         raise ListenFailed(_explain(listen, setting, error)) from None
     sock.setblocking(False)
-    address = listen if listen.path is not None else Listen(host=listen.host, port=sock.getsockname()[1])
+    address: Listen = listen
+    if isinstance(listen, TcpListen):
+        address = TcpListen(host=listen.host, port=sock.getsockname()[1])
     return Listener(setting=setting, endpoint=endpoint, address=address, sock=sock)
 
 
-def _tcp(listen: Listen) -> socket.socket:
-    host = listen.host or "127.0.0.1"
-    sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+def _tcp(listen: TcpListen) -> socket.socket:
+    sock = socket.socket(socket.AF_INET6 if ":" in listen.host else socket.AF_INET, socket.SOCK_STREAM)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind((host, listen.port))
+        sock.bind((listen.host, listen.port))
     except OSError:
         sock.close()
         raise
@@ -136,7 +143,7 @@ class Listeners:
 
     def _base_url_layer(self, nextlayer: NextLayer, listener: Listener, peer: str | None) -> Layer:
         address = listener.address
-        authority = None if address.path is not None else Authority(host=address.host, port=address.port)
+        authority = Authority(host=address.host, port=address.port) if isinstance(address, TcpListen) else None
         arrival = Arrival(mode=Mode.TERMINATE, peer=peer, service=listener.endpoint, authority=authority)
         return BaseUrlLayer(nextlayer.context, self._limits, self._policies, arrival)
 
@@ -144,7 +151,7 @@ class Listeners:
         """Accept connections on every listener."""
         for listener in listeners:
             accept = self._accept(listener, master, steps)
-            if listener.address.path is not None:
+            if isinstance(listener.address, UnixListen):
                 server = await asyncio.start_unix_server(accept, sock=listener.sock)
             else:
                 server = await asyncio.start_server(accept, sock=listener.sock)
