@@ -1,0 +1,74 @@
+"""The log's file: opened for its owner alone, its end found, a line that a crash tore closed off.
+
+Whoever writes holds the file's lock, so that processes that share a log never write into each other's lines. What is at
+the end without a line end was never acknowledged to anybody: it becomes a line of its own, which `verify` reports.
+"""
+
+import os
+import stat
+from pathlib import Path
+
+from proxy.state import PRIVATE_FILE, StartRefused, reason, require_private
+
+from .chain import as_record
+from .lines import FIRST_PREV, digest
+
+WHAT = "decision log"
+_BEGINNING = b'{"id":'
+_CHUNK = 64 * 1024
+_SEARCHED = 4 * 1024 * 1024
+
+
+def open_file(path: Path) -> int:
+    """Open `path` for appending, made owner-only where it is missing. A symbolic link is not followed.
+
+    Raises:
+        StartRefused: it cannot be opened, is no regular file, or is not owner-only.
+    """
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
+    try:
+        if stat.S_ISLNK(os.lstat(path).st_mode):
+            raise StartRefused(f"{WHAT} `{path}` is a symbolic link; set `audit.path` to the file itself")
+    except OSError:
+        pass  # missing, or said better by open()
+    try:
+        descriptor = os.open(path, flags, PRIVATE_FILE)
+    except OSError as error:
+        raise StartRefused(f"{WHAT} `{path}` cannot be opened: {reason(error)}; correct `audit.path`") from None
+    try:
+        require_private(path, os.fstat(descriptor), WHAT)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def close_off(descriptor: int) -> None:
+    """End the last line where it is torn. The caller holds the lock.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    size = os.lseek(descriptor, 0, os.SEEK_END)
+    if size and os.pread(descriptor, 1, size - 1) != b"\n" and os.write(descriptor, b"\n") != 1:
+        raise OSError(0, "nothing was written")
+
+
+def last_link(descriptor: int) -> str | None:
+    """The digest of the file's last record; all zeros for a file without one. The caller holds the lock.
+
+    None: there are lines, but no record among the last 4 MiB, so the file is no decision log.
+    """
+    start = size = os.lseek(descriptor, 0, os.SEEK_END)
+    tail = b""
+    while start > 0 and size - start < _SEARCHED:
+        step = min(_CHUNK, start)
+        start -= step
+        tail = os.pread(descriptor, step, start) + tail
+        lines = tail.split(b"\n")
+        for line in reversed(lines[1:] if start else lines):
+            if as_record(line) is not None:
+                return digest(line)
+    if start == 0 and _BEGINNING.startswith(tail.strip()[: len(_BEGINNING)]):
+        return FIRST_PREV  # empty, or only a first record that a crash tore
+    return None

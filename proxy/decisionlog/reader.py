@@ -1,0 +1,89 @@
+"""Reading a log: its lines, rotated files beside it, and new lines as they come."""
+
+import gzip
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from .chain import as_record
+
+_POLL_SECONDS = 0.2
+
+
+def read_lines(path: Path) -> Iterator[bytes]:
+    """The lines of a file, each with its line end but perhaps the last. A `.gz` file is unpacked.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
+        yield from file
+
+
+def records(path: Path) -> Iterator[tuple[bytes, dict[str, object]]]:
+    """Each whole record of a file: its line without the line end, and what it says. Torn lines are left out.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    for raw in read_lines(path):
+        if raw.endswith(b"\n") and (record := as_record(raw[:-1])) is not None:
+            yield raw[:-1], record
+
+
+def with_rotated(path: Path) -> tuple[Path, ...]:
+    """The log and the files that it was rotated into (`NAME.1`, `NAME-20260101.gz`), oldest first by first record."""
+    found: list[tuple[str, Path]] = []
+    for other in path.parent.glob(f"{path.name}[.-]*"):
+        try:
+            first = next(records(other), None)
+        except (OSError, EOFError):
+            first = None
+        if first is not None:
+            found.append((str(first[1].get("ts")), other))
+    return (*(other for _, other in sorted(found)), path)
+
+
+def follow(path: Path, *, start: int = 0) -> Iterator[bytes]:
+    """Whole lines from byte `start` on, as they come, without their line ends; over a rotation too. Never ends.
+
+    An empty line is yielded when nothing came, so that the caller can stop.
+    """
+    file, rest = None, b""
+    try:
+        while True:
+            if file is None:
+                try:
+                    file = path.open("rb")
+                    file.seek(start)
+                except OSError:
+                    file = None
+                start, rest = 0, b""
+            chunk = b"" if file is None else file.read(65536)
+            if chunk:
+                *lines, rest = (rest + chunk).split(b"\n")
+                yield from (line for line in lines if line)
+                continue
+            if file is not None and _rotated(path, file.fileno(), file.tell()):
+                yield from (line for line in (rest + file.read()).split(b"\n")[:-1] if line)
+                file.close()
+                file = None
+                continue
+            yield b""
+            time.sleep(_POLL_SECONDS)
+    finally:
+        if file is not None:
+            file.close()
+
+
+def _rotated(path: Path, descriptor: int, position: int) -> bool:
+    """Whether `path` was cut to before `position`, or is another file that is written to."""
+    here = os.fstat(descriptor)
+    try:
+        there = path.stat()
+    except OSError:
+        return False
+    if (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino):
+        return there.st_size < position
+    return there.st_size > 0  # until then the writer may still have the old one
