@@ -3,9 +3,9 @@
 import click
 
 
-@click.command()
+@click.command("demo")
 @click.option("--keep", is_flag=True, help="Stay up afterwards, and print curl lines to try.")
-def demo(*, keep: bool) -> None:
+def command(*, keep: bool) -> None:
     """Start a sample API and a proxy in front of it, and make calls that are allowed and refused.
 
     Exits 0 when every call came out as it should, else 1.
