@@ -51,7 +51,7 @@ def check_headers(operation: Operation, framing: Framing, *, strip: bool, creden
         rule = rules.get(name)
         if "_" in name and _folds_onto_declared(name, rules):
             detail = f"request header {quoted(sent.decode('ascii'))} reads like a declared one to some servers"
-            return _deny(Reason.HEADER_FORBIDDEN, detail, operation)
+            return _deny(Reason.HEADER_MALFORMED, detail, operation)
         withheld = not credential and carries_reference(lower, value)
         if rule is None:
             if withheld:

@@ -75,7 +75,9 @@ def parse_target(raw: bytes, *, authority: Authority | None, scheme: str = "http
     Without an `authority` no absolute form is read. Total: never raises.
     """
     if not _VISIBLE.fullmatch(raw):
-        return _unreadable("the request target is not visible ASCII; percent-encode every other byte")
+        if raw.isascii():
+            return _unreadable("the request target is empty or holds a space or a control character")
+        return _encoding("the request target holds a byte that is not ASCII; percent-encode it")
     if b"#" in raw:
         return _unreadable("the request target has a fragment; leave it out")
     if not raw.startswith(b"/"):

@@ -1,0 +1,158 @@
+"""`grantproxy explain`: what a grant decides about one request, offline, and why.
+
+The request is taken as it would be on the wire: nothing of the URL is normalized, and no header is added but the
+length of the body. What is printed names headers, parameters and what the grant declares; values of headers are not
+repeated.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from grants.authorize import Allow
+from grants.canonical import parse_authority
+from grants.decision import Deny
+from grants.endpoint import Endpoint
+from grants.explain import Explanation, Near, explain
+from grants.load import load_grant
+from grants.message import Authority, Fields, Origin, RequestHead
+from grants.model import Grant
+from grants.problems import GrantInvalid
+from grants.references import referenced
+
+_SCHEME = "https://"
+_NO_HOST = Authority(host="upstream.invalid", port=443)
+_MAX_GRANT = 1024 * 1024
+
+
+@click.command()
+@click.argument("grant", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.argument("method")
+@click.argument("url")
+@click.option("-H", "--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="A request header; repeatable.")
+@click.option("-d", "--data", metavar="DATA", help="The request body; @FILE reads it from a file.")
+@click.option("--json", "as_json", is_flag=True, help="Print the decision as one JSON object.")
+def command(grant: Path, method: str, url: str, headers: tuple[str, ...], data: str | None, as_json: bool) -> None:
+    """Say what GRANT decides about a request, and why.
+
+    URL is https://HOST/PATH?QUERY, or only /PATH?QUERY; its host is taken for the endpoint's upstream. Exits 0 when the
+    request is allowed, 1 when it is refused, 2 when the question cannot be answered.
+    """
+    authority = _authority(url)
+    fields = tuple(_field(header) for header in headers)
+    body = _body(data)
+    if body and not any(name.lower() == b"content-length" for name, _ in fields):
+        fields += ((b"Content-Length", str(len(body)).encode("ascii")),)
+    head = RequestHead(method=os.fsencode(method), target=os.fsencode(url), fields=fields)
+    loaded = _load(grant)
+    origin = Origin(scheme="https", host=authority.host, port=authority.port)
+    endpoint = Endpoint.of(name="explain", upstream=origin, grant=loaded, secrets=frozenset())
+    found = explain(endpoint, head, body, authority=authority)
+    for line in [json.dumps(_as_json(found))] if as_json else _as_text(found, with_host=url.startswith(_SCHEME)):
+        click.echo(line)
+    raise SystemExit(0 if isinstance(found.decision, Allow) else 1)
+
+
+def _authority(url: str) -> Authority:
+    if url.startswith("/"):
+        return _NO_HOST
+    if not url.lower().startswith(_SCHEME):
+        raise click.UsageError(f"`{url}` is no https URL; write `https://HOST/PATH` or `/PATH`")
+    rest = url[len(_SCHEME) :]
+    end = min((at for mark in "/?#" if (at := rest.find(mark)) >= 0), default=len(rest))
+    authority = parse_authority(os.fsencode(rest[:end]))
+    if authority is None:
+        raise click.UsageError(f"`{rest[:end]}` is no canonical host; write a name, or an address in its usual form")
+    return authority
+
+
+def _field(header: str) -> tuple[bytes, bytes]:
+    name, colon, value = os.fsencode(header).partition(b":")
+    if not colon:
+        raise click.UsageError("a header has no colon; write `-H 'Name: value'`")
+    return name, value.strip(b" \t")
+
+
+def _body(data: str | None) -> bytes:
+    if data is None or not data.startswith("@"):
+        return os.fsencode(data or "")
+    try:
+        return Path(data[1:]).read_bytes()
+    except OSError as error:
+        raise click.UsageError(f"`{data[1:]}` cannot be read: {error.strerror}; name a file after the @") from None
+
+
+def _load(path: Path) -> Grant:
+    try:
+        with path.open("rb") as file:
+            return load_grant(file.read(_MAX_GRANT + 1), file=str(path))
+    except GrantInvalid as invalid:
+        for problem in invalid.problems:
+            click.echo(str(problem), err=True)
+    except OSError as error:
+        click.echo(f"`{path}` cannot be read: {error.strerror}; name a grant file", err=True)
+    raise SystemExit(2)
+
+
+def _as_text(found: Explanation, *, with_host: bool) -> Iterator[str]:
+    decision = found.decision
+    if isinstance(decision, Allow):
+        operation, request = decision.granted.operation, decision.request
+        yield f"allow: operation {operation.name} ({operation.effect})"
+        yield f"  route:      {operation.method} {operation.route.template}"
+        yield f"  sent:       {operation.method} {request.origin if with_host else ''}{request.target.decode('ascii')}"
+        yield f"  headers:    {', '.join(_names(request.fields)) or 'none'}"
+        yield f"  references: {', '.join(referenced(request.fields)) or 'none'}"
+        return
+    yield f"deny: {decision.reason} ({decision.rule}, {decision.status})"
+    yield f"  {decision.detail}"
+    for near in found.near:
+        if near.denial.detail == decision.detail:
+            continue
+        yield f"near: operation {near.operation.name}, {near.operation.method} {near.operation.route.template}"
+        yield f"  {near.denial.reason}: {near.denial.detail}"
+
+
+def _as_json(found: Explanation) -> dict[str, object]:
+    decision = found.decision
+    if isinstance(decision, Allow):
+        operation, request = decision.granted.operation, decision.request
+        return {
+            "verdict": "allow",
+            "operation": operation.name,
+            "effect": operation.effect.value,
+            "route": operation.route.template,
+            "method": operation.method,
+            "target": request.target.decode("ascii"),
+            "headers": _names(request.fields),
+            "references": list(referenced(request.fields)),
+        }
+    return {"verdict": "deny", **_refusal(decision), "near": [_near(near) for near in found.near]}
+
+
+def _refusal(denial: Deny) -> dict[str, object]:
+    return {
+        "rule": denial.rule.value,
+        "reason": denial.reason.value,
+        "status": denial.status,
+        "detail": denial.detail,
+        "operation": denial.operation,
+    }
+
+
+def _near(near: Near) -> dict[str, object]:
+    operation = near.operation
+    return {
+        "operation": operation.name,
+        "method": operation.method,
+        "route": operation.route.template,
+        "reason": near.denial.reason.value,
+        "detail": near.denial.detail,
+    }
+
+
+def _names(fields: Fields) -> list[str]:
+    return [name.decode("ascii") for name, _ in fields]
