@@ -19,9 +19,9 @@ MAX_FIELDS: Final = 256
 _CHUNK_OVERHEAD: Final = 64 * 1024
 
 _TOKEN: Final = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
-_HEAD: Final = re.compile(
-    rb"(?P<method>[A-Z]+) (?P<target>[\x21-\x7e]+) HTTP/1\.1\r\n(?:" + _TOKEN + rb":[\t\x20-\x7e]*\r\n)*\r\n"
-)
+_LINE: Final = rb"(?P<method>[A-Z]+) (?P<target>[\x21-\x7e]+) HTTP/1\.1\r\n"
+_REQUEST_LINE: Final = re.compile(_LINE)
+_HEAD: Final = re.compile(_LINE + rb"(?:" + _TOKEN + rb":[\t\x20-\x7e]*\r\n)*\r\n")
 _LENGTH: Final = re.compile(rb"0|[1-9][0-9]{0,17}")
 
 
@@ -144,7 +144,7 @@ class RequestReader:
             return unreadable(Reason.HEAD_TOO_LARGE, f"a request head has at most {self._max_head} bytes", 431)
         match = _HEAD.fullmatch(raw)
         if match is None:
-            return unreadable(Reason.HEAD_UNREADABLE, "the request head is not strict HTTP/1.1")
+            return _not_a_head(raw)
         self._fields, self._complete, self._trailers = [], False, False
         try:
             self._parser.feed_data(raw)
@@ -264,8 +264,16 @@ def too_large(limit: int) -> Deny:
 def _hopeless(buffer: bytearray) -> Unreadable | None:
     """Refuse at once what can no longer become a head, so that nobody waits for its end."""
     newline = buffer.find(b"\n")
-    if buffer and not 0x41 <= buffer[0] <= 0x5A:
+    whole_line = newline >= 0 and _REQUEST_LINE.fullmatch(buffer, 0, newline + 1) is None
+    return _not_a_head(buffer) if whole_line or not _begins(buffer) else None
+
+
+def _begins(head: bytes | bytearray) -> bool:
+    """The first byte may begin a method."""
+    return not head or 0x41 <= head[0] <= 0x5A
+
+
+def _not_a_head(head: bytes | bytearray) -> Unreadable:
+    if not _begins(head):
         return unreadable(Reason.NOT_HTTP, "the connection's first bytes are no HTTP/1.1 request")
-    if newline == 0 or (newline > 0 and buffer[newline - 1] != 0x0D):
-        return unreadable(Reason.HEAD_UNREADABLE, "a line of the request head ends without a carriage return")
-    return None
+    return unreadable(Reason.HEAD_UNREADABLE, "the request head is not strict HTTP/1.1")
