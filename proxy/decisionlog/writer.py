@@ -51,9 +51,9 @@ class FileLog:
         StartRefused: the file cannot be opened or written, is not owner-only, or is no decision log.
     """
 
-    def __init__(self, path: Path, *, sync: Sync = Sync.INTERVAL) -> None:
+    def __init__(self, path: Path, *, sync: str = Sync.INTERVAL) -> None:
         self._path = path
-        self._sync = sync
+        self._sync = Sync(sync)
         self._chain = Chain()
         self._end = -1
         self._failed = False
@@ -277,7 +277,7 @@ class StreamLog:
         """Nothing to do: the stream is not ours to close."""
 
 
-def open_log(path: str | Path, *, state: Path, sync: Sync = Sync.INTERVAL) -> FileLog | StreamLog:
+def open_log(path: str | Path, *, state: Path, sync: str = Sync.INTERVAL) -> FileLog | StreamLog:
     """The log that `audit: {path, sync}` names: `stdout`, or a file, relative to the state directory.
 
     Raises:
