@@ -58,9 +58,10 @@ def content_codings(fields: Fields) -> tuple[bytes, ...]:
 
 
 def decode(codings: Sequence[bytes], body: bytes, *, limit: int) -> tuple[bytes, ...]:
-    """Take `codings` off `body`, the last one first, and return the body after each step, the decoded one last.
+    """Take `codings` off `body`, the last one first: the body as received, after each step, and last of all decoded.
 
-    An empty body has nothing to decode. Without a coding the result is `(body,)`, whatever its size.
+    An empty body has nothing to decode, whatever its codings; without a coding the result is `(body,)`, whatever its
+    size.
 
     Args:
         codings: as `content_codings` gives them.
@@ -70,20 +71,20 @@ def decode(codings: Sequence[bytes], body: bytes, *, limit: int) -> tuple[bytes,
     Raises:
         CodingError: a step gives more than `limit`, the stream is not one complete stream, or the coding is unknown.
     """
+    if not body or not codings:
+        return (body,)
     if len(codings) > MAX_CODINGS:
         raise CodingError(CodingFault.TOO_MANY)
-    decoders = [_DECODERS.get(coding) for coding in reversed(codings)]
-    steps = [body]
-    for decoder in decoders:
+    layers = [body]
+    for coding in reversed(codings):
+        decoder = _DECODERS.get(coding)
         if decoder is None:
             raise CodingError(CodingFault.UNKNOWN)
-        if not body:
-            break
-        body = decoder(body, limit)
-        if len(body) > limit:
+        decoded = decoder(layers[-1], limit)
+        if len(decoded) > limit:
             raise CodingError(CodingFault.TOO_LARGE)
-        steps.append(body)
-    return tuple(steps[1:] or steps)
+        layers.append(decoded)
+    return tuple(layers)
 
 
 def _gunzip(data: bytes, limit: int) -> bytes:
@@ -98,7 +99,7 @@ def _gunzip(data: bytes, limit: int) -> bytes:
 
 def _undeflate(data: bytes, limit: int) -> bytes:
     """`deflate` is the zlib format; some servers send the bare stream, whose first two bytes tell it apart."""
-    is_zlib = data[0] & 0x0F == zlib.DEFLATED and int.from_bytes(data[:2]) % 31 == 0
+    is_zlib = len(data) > 1 and data[0] & 0x0F == zlib.DEFLATED and int.from_bytes(data[:2]) % 31 == 0
     decoded, rest = _inflate(data, limit, _ZLIB if is_zlib else _RAW_DEFLATE)
     if rest and len(decoded) <= limit:
         raise CodingError(CodingFault.MALFORMED)

@@ -1,0 +1,135 @@
+"""The scan for credentials: every place and every spelling in which a reader would see one."""
+
+import pytest
+
+from grants.disclosure import Scanner
+from grants.message import Fields, Response
+from grants.secret import Secret
+
+KEY = b"sk-api/0123456789"
+NEEDLES = (Secret(b"another-value"), Secret(KEY))
+
+
+def answer(*, reason: bytes = b"OK", fields: Fields = (), body: bytes = b"{}", trailers: Fields = ()) -> Response:
+    return Response(status=200, reason=reason, fields=fields, body=body, trailers=trailers)
+
+
+PLACES = [
+    pytest.param(answer(reason=KEY), id="reason phrase"),
+    pytest.param(answer(reason=b"No " + KEY + b" here"), id="inside the reason phrase"),
+    pytest.param(answer(fields=((b"X-A", b"1"), (b"X-Key", KEY))), id="field value"),
+    pytest.param(answer(fields=((b"Location", b"https://x.example/?k=" + KEY + b"&x=1"),)), id="Location"),
+    pytest.param(answer(fields=((b"X-" + KEY, b"1"),)), id="field name"),
+    pytest.param(answer(fields=((b"X-" + KEY.upper(), b"1"),)), id="field name in other case"),
+    pytest.param(answer(trailers=((b"X-Sum", KEY),)), id="trailer value"),
+    pytest.param(answer(trailers=((KEY, b"1"),)), id="trailer name"),
+    pytest.param(answer(body=b'{"a":"' + KEY + b'"}'), id="body"),
+    pytest.param(answer(body=KEY), id="whole body"),
+    pytest.param(answer(body=b"\xff\x00" + KEY), id="body that is no text"),
+]
+
+
+@pytest.mark.parametrize("response", PLACES)
+def test_each_place_is_searched(response: Response) -> None:
+    """The reason phrase, all names and values, the trailers and the body are searched for each exact value."""
+    assert Scanner(NEEDLES).in_response(response, (response.body,))
+    assert not Scanner(NEEDLES[:1]).in_response(response, (response.body,))
+    assert not Scanner(()).in_response(response, (response.body,))
+
+
+def test_each_layer_of_the_body_is_searched() -> None:
+    """The body is searched as received, after each coding taken off, and decoded."""
+    for place in range(3):
+        layers = [b"one", b"two", b"three"]
+        assert not Scanner(NEEDLES).in_response(answer(), layers)
+        layers[place] = KEY
+        assert Scanner(NEEDLES).in_response(answer(), layers)
+
+
+CLEAN = [
+    pytest.param(answer(), id="nothing"),
+    pytest.param(answer(body=KEY[:-1]), id="all but the last byte"),
+    pytest.param(answer(body=KEY[1:]), id="all but the first byte"),
+    pytest.param(answer(body=KEY.upper()), id="other case in the body"),
+    pytest.param(answer(fields=((b"X-A", KEY.upper()),)), id="other case in a value"),
+    pytest.param(answer(fields=((b"X-A", KEY[:8]), (b"X-B", KEY[8:]))), id="half in each of two values"),
+    pytest.param(answer(reason=KEY[:8], fields=((b"X-B", KEY[8:]),)), id="half in the reason phrase"),
+    pytest.param(answer(fields=((KEY[:8], b"1"), (KEY[8:], b"2"))), id="half in each of two names"),
+    pytest.param(answer(fields=((b"X-A", KEY[:8]),), body=KEY[8:]), id="half in a value, half in the body"),
+    pytest.param(answer(body=(KEY[:-1] + b" ") * 50), id="fifty that are nearly it"),
+]
+
+
+@pytest.mark.parametrize("response", CLEAN)
+def test_only_an_exact_value_counts(response: Response) -> None:
+    """A part of a value, or one in two places, is not the value."""
+    assert not Scanner(NEEDLES).in_response(response, (response.body,))
+
+
+def test_one_after_many_that_look_like_it() -> None:
+    """What comes before a value does not hide it."""
+    assert Scanner(NEEDLES).in_bytes((KEY[:-1] + b" ") * 50 + KEY)
+    assert Scanner(NEEDLES).in_bytes(KEY[:5] * 50 + KEY)
+
+
+ODD = b'pa"ss\\word/u0041 end'
+
+ESCAPED = [
+    pytest.param(KEY, rb'{"a":"\u0073k-api/0123456789"}', id="first letter"),
+    pytest.param(KEY, rb'{"a":"sk-api/012345678\u0039"}', id="last digit"),
+    pytest.param(KEY, rb'{"a":"sk-api\/0123456789"}', id="slash"),
+    pytest.param(KEY, rb'{"a":"sk-api\u002f0123456789"}', id="slash by number"),
+    pytest.param(KEY, rb'{"a":"sk-api\u002F0123456789"}', id="slash by number in upper case"),
+    pytest.param(KEY, rb'{"\u0073\u006b\u002dapi\/0123456789":1}', id="key"),
+    pytest.param(KEY, b'{"a":"' + b"".join(b"\\u%04x" % byte for byte in KEY) + b'"}', id="every byte"),
+    pytest.param(KEY, rb'{"a":[{"b":"x\n\u0073k-api/0123456789"}]}', id="in depth, after a line break"),
+    pytest.param(KEY, rb'{"a":"\\\u0073k-api/0123456789"}', id="after an escaped backslash"),
+    pytest.param(KEY, rb'{"a":"\ud83d\ude00\u0073k-api/0123456789"}', id="after a surrogate pair"),
+    pytest.param(KEY, rb'{"a":1,"a":"\u0073k-api/0123456789"', id="in a text that is no JSON"),
+    pytest.param(KEY, rb"<p>\u0073k-api/0123456789", id="in a text of another kind"),
+    pytest.param(KEY, rb'{"a":"{\"b\":\"\\u0073k-api\\/0123456789\"}"}', id="JSON within JSON"),
+    pytest.param(KEY, rb'{"a":"\\u0073k-api/0123456789"}', id="escaped twice"),
+    pytest.param(KEY, rb'{"a":"\u005cu0073k-api/0123456789"}', id="escaped twice by number"),
+    pytest.param(ODD, rb'{"a":"pa\"ss\\word/u0041 end"}', id="quote and backslash"),
+    pytest.param(ODD, rb'{"a":"pa\u0022ss\u005Cword\/u0041\u0020end"}', id="quote, backslash and space by number"),
+    pytest.param(rb"pass\u0041word", rb'{"a":"pass\\u0041word"}', id="a value that looks like an escape"),
+    pytest.param(rb"pass\\word", rb'{"a":"pass\\\\word"}', id="a value with two backslashes"),
+    pytest.param(rb"pass\nword", rb'{"a":"pass\\nword"}', id="a value that looks like a line break"),
+]
+
+
+@pytest.mark.parametrize(("value", "body"), ESCAPED)
+def test_escapes_are_undone(value: bytes, body: bytes) -> None:
+    """Where a body holds a backslash, each of its keys and strings is searched as its reader sees it."""
+    scanner = Scanner((Secret(value),))
+    assert not scanner.in_bytes(body)
+    assert scanner.in_json(body)
+    assert scanner.in_response(answer(body=body), (body,))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b"", id="empty"),
+        pytest.param(b"\\", id="one backslash"),
+        pytest.param(b"\\u00", id="half an escape"),
+        pytest.param(rb'{"a":"x\ny"}', id="only a line break"),
+        pytest.param(rb'{"a":"\u00e9\u2028"}', id="only other characters"),
+        pytest.param(rb'{"a":"\u0073k-api/012345678"}', id="part of it"),
+        pytest.param(rb'{"a":"\U0073k-api/0123456789"}', id="not an escape of JSON"),
+        pytest.param(rb'{"a":"\x73k-api/0123456789"}', id="an escape of JavaScript"),
+        pytest.param(rb'{"a":"\u0173k-api/0123456789"}', id="another letter"),
+        pytest.param(rb'{"a":"\\\\u0073k-api/0123456789"}', id="escaped three times"),
+        pytest.param(b"\\" * 100_000, id="many backslashes"),
+        pytest.param(b"\\u0041" * 10_000, id="many escapes"),
+        pytest.param(b"\\/" * 10_000, id="many slashes"),
+    ],
+)
+def test_what_is_not_in_a_text_is_not_found(body: bytes) -> None:
+    """Undoing escapes makes no value of what is none, and takes any bytes."""
+    assert not Scanner(NEEDLES).in_json(body)
+
+
+def test_a_scanner_shows_nothing() -> None:
+    """No text about a scanner holds a value."""
+    assert "sk-api" not in repr(Scanner(NEEDLES)) + str(Scanner(NEEDLES))
