@@ -49,16 +49,14 @@ def seen(name: bytes, value: bytes) -> bytes | None:
 
 def carries_reference(name: bytes, value: bytes) -> bool:
     """Whether a field holds `@secret:` where `seal` would look for it. `name` is in lower case."""
-    if _MARK in value:
-        return True
-    return name == _AUTHORIZATION and _MARK in (seen(name, value) or b"")
+    return _MARK in _searched(name, value)
 
 
 def referenced(fields: Fields) -> tuple[str, ...]:
     """The names that the fields refer to, each once, in the order in which they come."""
     found: dict[str, None] = {}
     for name, value in fields:
-        for match in _REFERENCE.finditer(seen(name.lower(), value) or b""):
+        for match in _REFERENCE.finditer(_searched(name.lower(), value)):
             found[match[1].decode("ascii")] = None
     return tuple(found)
 
@@ -85,6 +83,12 @@ def seal(request: Outgoing, held: Mapping[str, Secret], known: frozenset[str]) -
     return Sealed(request=replace(request, fields=fields), names=names, encoded=tuple(encoded))
 
 
+def _searched(name: bytes, value: bytes) -> bytes:
+    """Where references are looked for. Credentials that cannot be decoded were denied before; they are searched as sent."""
+    plain = seen(name, value)
+    return value if plain is None else plain
+
+
 def _unresolved(names: Iterable[str], held: Mapping[str, Secret], known: frozenset[str]) -> Deny | None:
     for name in names:
         if name not in known:
@@ -98,7 +102,7 @@ def _unresolved(names: Iterable[str], held: Mapping[str, Secret], known: frozens
 def _filled(name: bytes, value: bytes, held: Mapping[str, Secret], encoded: list[Secret]) -> bytes:
     if not carries_reference(name.lower(), value):
         return value
-    plain = seen(name.lower(), value) or value
+    plain = _searched(name.lower(), value)
     filled = _REFERENCE.sub(lambda match: held[match[1].decode("ascii")].reveal(), plain)
     if plain is value:
         return filled
