@@ -49,10 +49,11 @@ class Opening(Stream):
             yield from self._refuse(self.begin(event.head), _not_connect(event.head.target))
             return
         exchange = self.begin(event.head)
+        # One head is all that is read here: a refusal ends the connection.
+        exchange.close = True
         self._layer.disarm()
         yield BrokerConnectHook(exchange)
         if exchange.denial is not None or exchange.reply is None:
-            exchange.close = True
             yield from self._layer.reply(exchange)
             return
         self.tunnel, self.service = exchange.authority, exchange.service
@@ -114,7 +115,7 @@ class ConnectLayer(JudgedLayer):
         try:
             plain = tls.receive(data)
         except TlsFailed as failed:
-            yield from self._broken(established, failed)
+            yield from self._broken(tls, failed)
             return
         if pending := tls.pending():
             yield commands.SendData(self.context.client, pending)
@@ -126,14 +127,14 @@ class ConnectLayer(JudgedLayer):
             yield from self._inner.left()
             yield from self.finish()
 
-    def _broken(self, established: bool, failed: TlsFailed) -> Commands:
+    def _broken(self, tls: Tls, failed: TlsFailed) -> Commands:
         """The client sees the alert. A handshake that fails leaves a record; later it is an end like another."""
-        if last := self.wire.pending():
+        if last := tls.pending():
             yield commands.SendData(self.context.client, last)
-        if established:
+        if tls.established:
             yield from self._inner.left()
         else:
-            yield from self._opening.record(_handshake(failed))
+            yield from self._opening.record(_handshake(refused_name=failed.refused_name))
         yield from self.close()
 
     def late(self) -> Commands:
@@ -144,11 +145,13 @@ class ConnectLayer(JudgedLayer):
             yield from self._opening.late()
 
     def left(self) -> Commands:
-        """By state. A tunnel in which nothing was asked leaves no record."""
+        """By state. A tunnel in which nothing was asked leaves no record, a handshake that was given up does."""
         if self._opening.tunnel is None:
             yield from self._opening.left()
         elif self._tls is not None and self._tls.established:
             yield from self._inner.left()
+        elif self._tls is not None:
+            yield from self._opening.record(_handshake(refused_name=False))
 
     def crashed(self) -> Commands:
         """By state."""
@@ -181,9 +184,9 @@ def _not_tls(data: bytes) -> Deny:
     )
 
 
-def _handshake(failed: TlsFailed) -> Deny:
+def _handshake(*, refused_name: bool) -> Deny:
     """The client does not trust our CA, names another server, or speaks no TLS that we do."""
-    if failed.refused_name:
+    if refused_name:
         return Deny(
             rule=Rule.MISDIRECTED,
             reason=Reason.HOST_MISMATCH,

@@ -86,6 +86,7 @@ class JudgedLayer(Layer):
         if self._paused and isinstance(event, events.DataReceived):
             self._ahead += len(event.data)
             if self._ahead > _AHEAD_BYTES:
+                self._closed = True
                 yield commands.CloseConnection(self.context.client)
                 return
         yield from super().handle_event(event)

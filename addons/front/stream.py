@@ -72,12 +72,13 @@ class Stream:
             yield from self._answer(exchange)
             return
         self._layer.disarm()
+        # A refused head leaves its body unread, so the connection cannot go on.
+        exchange.close = True
         yield BrokerHeadHook(exchange)
         if exchange.denial is not None or exchange.granted is None or exchange.service is None:
-            # The body stays unread, so the connection cannot go on.
             yield from self._layer.reply(exchange)
-            yield from self._layer.finish()
             return
+        exchange.close = not event.keep_alive
         limit = min(exchange.granted.body_limit, exchange.service.body_limit)
         if event.body is not None and event.body > limit:
             yield from self._refuse(exchange, too_large(limit))

@@ -1,0 +1,1044 @@
+"""Both fronts in this process: what a client sees, what reaches the upstream, what is recorded, what fails closed."""
+
+import asyncio
+import contextlib
+import os
+import socket
+import ssl
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from mitmproxy.connection import Client, Server
+from mitmproxy.proxy.server_hooks import ServerConnectHook, ServerConnectionHookData
+from support.certificates import Certificates, make_certificates
+from support.running import SECRET, Running, running
+from support.upstream import CLOSE, HANG, Answer, Upstream, answer
+
+from addons.audit import Audit
+from addons.dial import NoDial
+from addons.exchange import Exchange
+from addons.front.layer import Limits
+from addons.front.reader import RequestReader
+from addons.hooks import BrokerRequestHook
+from addons.policy import Policy
+from addons.ports import LogUnavailable
+from addons.record import Event, Mode
+from grants.decision import Reason, Rule
+from grants.message import Authority
+from proxy.master import make_master
+
+GET = b"GET /things/1 HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer @secret:api\r\n\r\n"
+POST = b"POST /things/1 HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer @secret:api\r\nContent-Type: application/json\r\n"
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return make_certificates(tmp_path_factory.mktemp("upstream"))
+
+
+@pytest.fixture
+def upstream(certificates: Certificates) -> Iterator[Upstream]:
+    with Upstream(certificates) as server:
+        yield server
+
+
+@dataclass
+class Talk:
+    """One client connection to a front, and the Host that it names."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    host: bytes
+
+    async def send(self, data: bytes) -> None:
+        self.writer.write(data)
+        await self.writer.drain()
+
+    async def answer(self) -> tuple[int, bytes, bytes]:
+        """Status, head and body of the next answer."""
+        async with asyncio.timeout(10):
+            head = await self.reader.readuntil(b"\r\n\r\n")
+            length = 0
+            for line in head.split(b"\r\n"):
+                if line.lower().startswith(b"content-length:"):
+                    length = int(line.partition(b":")[2])
+            status = int(head.split(b" ")[1])
+            return status, head, await self.reader.readexactly(length if status not in (100, 204) else 0)
+
+    async def ask(self, data: bytes) -> tuple[int, bytes, bytes]:
+        await self.send(data)
+        return await self.answer()
+
+    async def flood(self) -> None:
+        """Send on until the proxy objects."""
+        async with asyncio.timeout(5):
+            while True:
+                await self.send(b"x" * 65536)
+
+    async def rest(self) -> bytes:
+        """Everything until the proxy ends the connection."""
+        async with asyncio.timeout(10):
+            try:
+                return await self.reader.read()
+            except (ConnectionError, ssl.SSLError):
+                return b""
+
+
+@asynccontextmanager
+async def base(proxy: Running) -> AsyncIterator[Talk]:
+    """A connection to the base URL."""
+    reader, writer = await asyncio.open_connection(*proxy.base)
+    try:
+        yield Talk(reader, writer, b"127.0.0.1:%d" % proxy.base[1])
+    finally:
+        writer.close()
+
+
+@asynccontextmanager
+async def tunnel(proxy: Running) -> AsyncIterator[Talk]:
+    """A connection through the forward proxy, TLS done."""
+    origin = proxy.service.endpoint.upstream
+    reader, writer = await asyncio.open_connection(*proxy.proxy)
+    try:
+        talk = Talk(reader, writer, b"%s:%d" % (origin.host.encode(), origin.port))
+        status, _, _ = await talk.ask(b"CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n" % (talk.host, talk.host))
+        assert status == 200
+        context = ssl.create_default_context(cafile=str(proxy.ca))
+        await writer.start_tls(context, server_hostname=origin.host)
+        yield talk
+    finally:
+        writer.close()
+
+
+FRONTS = [pytest.param(base, id="base URL"), pytest.param(tunnel, id="forward proxy")]
+both = pytest.mark.parametrize("front", FRONTS)
+type FrontFactory = Callable[[Running], AbstractAsyncContextManager[Talk]]
+
+
+@pytest.fixture
+def run(tmp_path: Path, upstream: Upstream, certificates: Certificates) -> Callable[..., None]:
+    """Run a test's coroutine against a proxy of its own."""
+
+    def go(work: Callable[[Running], Coroutine[None, None, None]], **options: object) -> None:
+        async def main() -> None:
+            async with asyncio.timeout(60), running(tmp_path, upstream, certificates, **options) as proxy:  # type: ignore[arg-type]
+                await work(proxy)
+
+        asyncio.run(main())
+
+    return go
+
+
+@both
+def test_an_allowed_request_carries_the_credential_and_its_answer_comes_back(
+    run: Callable[..., None], upstream: Upstream, front: FrontFactory
+) -> None:
+    """The broker resolves and injects its credential on the host."""
+
+    async def work(proxy: Running) -> None:
+        async with front(proxy) as talk:
+            for _ in range(3):
+                assert (await talk.ask(GET % talk.host))[0::2] == (200, b"{}")
+        assert [request.get("Authorization") for request in upstream.requests] == [b"Bearer " + SECRET.encode()] * 3
+        assert upstream.connections == 1
+        records = proxy.log.records
+        assert [(r.event, r.operation, r.status, r.secret_refs) for r in records] == [
+            (Event.ALLOW, "read-thing", 200, ("api",))
+        ] * 3
+        assert len({r.id for r in records}) == 3
+        assert all(r.resource_digest and SECRET not in repr(r) for r in records)
+
+    run(work)
+
+
+@both
+def test_a_refused_request_reaches_nothing_and_the_connection_goes_on(
+    run: Callable[..., None], upstream: Upstream, front: FrontFactory
+) -> None:
+    """A refusal of a readable request is an answer like another."""
+
+    async def work(proxy: Running) -> None:
+        async with front(proxy) as talk:
+            status, head, body = await talk.ask((GET % talk.host).replace(b"/1 ", b"/3 "))
+            assert status == 403
+            assert b"application/problem+json" in head
+            assert proxy.log.records[0].id.encode() in body
+            assert upstream.connections == 0
+            assert (await talk.ask(GET % talk.host))[0] == 200
+        assert [r.verdict for r in proxy.log.records] == ["deny", "allow"]
+
+    run(work)
+
+
+@both
+def test_a_write_leaves_its_intent_before_it_is_sent(
+    run: Callable[..., None], upstream: Upstream, front: FrontFactory
+) -> None:
+    """An operation with `effect: write` has an intent record before it is sent."""
+
+    async def work(proxy: Running) -> None:
+        seen: list[list[Event]] = []
+        upstream.handler = lambda _request: (seen.append([r.event for r in proxy.log.records]), answer())[1]
+        async with front(proxy) as talk:
+            assert (await talk.ask(POST % talk.host + b'Content-Length: 7\r\n\r\n{"a":1}'))[0] == 200
+        assert seen == [[Event.INTENT]]
+        assert [r.event for r in proxy.log.records] == [Event.INTENT, Event.ALLOW]
+        assert proxy.log.records[0].id == proxy.log.records[1].id
+        assert upstream.requests[0].body == b'{"a":1}'
+
+    run(work)
+
+
+@both
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b'Content-Length: 7\r\n\r\n{"a":1}', id="Content-Length"),
+        pytest.param(b'Transfer-Encoding: chunked\r\n\r\n3\r\n{"a\r\n4\r\n":1}\r\n0\r\n\r\n', id="chunked"),
+    ],
+)
+def test_a_body_goes_upstream_with_its_length(
+    run: Callable[..., None], upstream: Upstream, front: FrontFactory, body: bytes
+) -> None:
+    """Framing comes from the bounded body, not from the client's headers; the bytes are sent as they came."""
+
+    async def work(proxy: Running) -> None:
+        async with front(proxy) as talk:
+            assert (await talk.ask(POST % talk.host + body))[0] == 200
+            assert (await talk.ask(GET % talk.host))[0] == 200
+        sent = upstream.requests[0]
+        assert (sent.body, sent.get("Content-Length"), sent.get("Transfer-Encoding")) == (b'{"a":1}', b"7", None)
+
+    run(work)
+
+
+@both
+def test_a_continue_goes_out_only_for_an_authorized_head(
+    run: Callable[..., None], upstream: Upstream, front: FrontFactory
+) -> None:
+    """`Expect: 100-continue` is answered after the head is authorized (RFC 9110, 10.1.1)."""
+
+    async def work(proxy: Running) -> None:
+        expecting = POST + b"Expect: 100-continue\r\nContent-Length: 7\r\n\r\n"
+        async with front(proxy) as talk:
+            assert (await talk.ask(expecting % talk.host))[0] == 100
+            assert (await talk.ask(b'{"a":1}'))[0] == 200
+        async with front(proxy) as talk:
+            status, head, _ = await talk.ask((expecting % talk.host).replace(b"Content-Type", b"X-Other"))
+            assert status == 403
+            assert b"Connection: close" in head
+            assert await talk.rest() == b""
+
+    run(work)
+
+
+@both
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b"Content-Length: 65\r\n\r\n" + b"x" * 65, id="Content-Length"),
+        pytest.param(b"Content-Length: 65\r\n\r\n", id="Content-Length, nothing sent"),
+        pytest.param(b"Transfer-Encoding: chunked\r\n\r\n41\r\n" + b"x" * 65 + b"\r\n0\r\n\r\n", id="chunked"),
+    ],
+)
+def test_a_body_over_its_limit_is_refused(
+    run: Callable[..., None], upstream: Upstream, front: FrontFactory, body: bytes
+) -> None:
+    """Over the limit by one byte: a 413, and the connection ends, since the rest is not read."""
+
+    async def work(proxy: Running) -> None:
+        async with front(proxy) as talk:
+            status, head, _ = await talk.ask(POST % talk.host + body)
+            assert status == 413
+            assert b"Connection: close" in head
+            assert await talk.rest() == b""
+        assert upstream.connections == 0
+        assert [(r.status, r.reason) for r in proxy.log.records] == [(413, Reason.BODY_TOO_LARGE)]
+
+    run(work)
+
+
+@both
+def test_the_proxy_s_own_limit_binds_too(run: Callable[..., None], upstream: Upstream, front: FrontFactory) -> None:
+    """`limits.bodyBytes` bounds what is held, whatever a grant allows."""
+
+    async def work(proxy: Running) -> None:
+        proxy.change(body_limit=6)
+        async with front(proxy) as talk:
+            assert (await talk.ask(POST % talk.host + b'Content-Length: 7\r\n\r\n{"a":1}'))[0] == 413
+        assert upstream.connections == 0
+
+    run(work)
+
+
+@both
+def test_pipelined_requests_are_answered_in_their_order(
+    run: Callable[..., None], upstream: Upstream, front: FrontFactory
+) -> None:
+    """RFC 9112, 9.3.2."""
+
+    async def work(proxy: Running) -> None:
+        upstream.handler = lambda request: answer(body=b'{"id":"%s"}' % request.target[-1:])
+        async with front(proxy) as talk:
+            one = GET % talk.host
+            await talk.send(one + one.replace(b"/1 ", b"/2 ") + one.replace(b"/1 ", b"/3 ") + one)
+            bodies = [await talk.answer() for _ in range(4)]
+        assert [status for status, _, _ in bodies] == [200, 200, 403, 200]
+        assert [bodies[0][2], bodies[1][2], bodies[3][2]] == [b'{"id":"1"}', b'{"id":"2"}', b'{"id":"1"}']
+
+    run(work)
+
+
+@both
+def test_what_a_client_sends_ahead_is_bounded(
+    run: Callable[..., None], upstream: Upstream, front: FrontFactory
+) -> None:
+    """A client that sends on and on while it waits for an answer is cut off."""
+
+    async def work(proxy: Running) -> None:
+        upstream.handler = lambda _request: [HANG]
+        async with front(proxy) as talk:
+            await talk.send(GET % talk.host)
+            await asyncio.sleep(0.1)
+            with pytest.raises((ConnectionError, ssl.SSLError)):
+                await talk.flood()
+            upstream.drop()
+            await asyncio.sleep(0.2)
+        assert [r.reason for r in proxy.log.records] == [Reason.INCOMPLETE]
+
+    run(work)
+
+
+@both
+def test_a_client_that_leaves_leaves_one_record(
+    run: Callable[..., None], upstream: Upstream, front: FrontFactory
+) -> None:
+    """Exactly one decision record a request, also when the client leaves while its answer is waited for."""
+
+    async def work(proxy: Running) -> None:
+        upstream.handler = lambda _request: [0.3, answer()]
+        async with front(proxy) as talk:
+            await talk.send(GET % talk.host)
+            await asyncio.sleep(0.1)
+        await asyncio.sleep(0.6)
+        assert [(r.event, r.status) for r in proxy.log.records] == [(Event.ALLOW, 200)]
+        assert proxy.listeners.open == 0
+
+    run(work)
+
+
+@both
+@pytest.mark.parametrize(
+    "cut",
+    [
+        pytest.param(b"GET /things/1 HT", id="within a head"),
+        pytest.param(POST + b"Content-Length: 7\r\n\r\n{", id="within a body"),
+    ],
+)
+def test_a_request_that_ends_early_is_recorded(
+    run: Callable[..., None], upstream: Upstream, front: FrontFactory, cut: bytes
+) -> None:
+    """A request that was begun has a record, and an answer where the client still reads."""
+
+    async def work(proxy: Running) -> None:
+        async with front(proxy) as talk:
+            await talk.send(cut.replace(b"%s", talk.host))
+            if talk.writer.can_write_eof():
+                talk.writer.write_eof()
+                assert (await talk.answer())[0] == 400
+        await asyncio.sleep(0.2)
+        assert [(r.reason, r.status) for r in proxy.log.records] == [(Reason.CLIENT_LEFT, 400)]
+        assert upstream.connections == 0
+
+    run(work)
+
+
+@both
+def test_a_client_that_only_connects_leaves_no_record(
+    run: Callable[..., None], upstream: Upstream, front: FrontFactory
+) -> None:
+    """An intercepted CONNECT leaves a record only when it is refused; an idle connection asks for nothing."""
+
+    async def work(proxy: Running) -> None:
+        async with front(proxy):
+            pass
+        await asyncio.sleep(0.1)
+        assert proxy.log.records == []
+
+    run(work)
+
+
+FAST = Limits(idle=0.2, head=0.2, body=0.2)
+
+
+@both
+@pytest.mark.parametrize(
+    ("slow", "reason"),
+    [
+        pytest.param(b"GET /things/1 HT", Reason.HEAD_TOO_SLOW, id="head"),
+        pytest.param(POST + b"Content-Length: 7\r\n\r\n{", Reason.BODY_TOO_SLOW, id="body"),
+    ],
+)
+def test_a_slow_request_is_a_408(
+    run: Callable[..., None], upstream: Upstream, front: FrontFactory, slow: bytes, reason: Reason
+) -> None:
+    """RFC 9110, 15.5.9. A byte now and then buys no time."""
+
+    async def work(proxy: Running) -> None:
+        async with front(proxy) as talk:
+            await talk.send(slow.replace(b"%s", talk.host))
+            for _ in range(3):
+                await asyncio.sleep(0.05)
+                await talk.send(b" ")
+            status, head, _ = await talk.answer()
+            assert status == 408
+            assert b"Connection: close" in head
+            assert await talk.rest() == b""
+        assert [r.reason for r in proxy.log.records] == [reason]
+        assert upstream.connections == 0
+
+    run(work, limits=FAST)
+
+
+@both
+def test_an_idle_connection_is_closed(run: Callable[..., None], front: FrontFactory) -> None:
+    """`limits.clientIdle`: no record, since nothing was asked."""
+
+    async def work(proxy: Running) -> None:
+        async with front(proxy) as talk:
+            assert (await talk.ask(GET % talk.host))[0] == 200
+            assert await talk.rest() == b""
+        assert len(proxy.log.records) == 1
+
+    run(work, limits=FAST)
+
+
+def test_an_idle_tunnel_is_closed_before_its_handshake(run: Callable[..., None]) -> None:
+    """A tunnel in which nothing is said holds no place for ever."""
+
+    async def work(proxy: Running) -> None:
+        reader, writer = await asyncio.open_connection(*proxy.proxy)
+        talk = Talk(reader, writer, b"localhost:%d" % proxy.service.endpoint.upstream.port)
+        assert (await talk.ask(b"CONNECT %s HTTP/1.1\r\n\r\n" % talk.host))[0] == 200
+        assert await talk.rest() == b""
+        writer.close()
+        reader, writer = await asyncio.open_connection(*proxy.proxy)
+        assert await Talk(reader, writer, b"").rest() == b""
+        writer.close()
+        assert proxy.log.records == []
+
+    run(work, limits=FAST)
+
+
+@both
+@pytest.mark.parametrize(
+    ("scripted", "rule", "reason", "status"),
+    [
+        pytest.param(answer(status=201), Rule.RESPONSE_STATUS, Reason.STATUS, 502, id="status"),
+        pytest.param(answer(content_type="text/html"), Rule.RESPONSE_SCHEMA, Reason.MEDIA_TYPE, 502, id="type"),
+        pytest.param(
+            answer(body=b'{"a":"%s"}' % SECRET.encode()),
+            Rule.RESPONSE_CREDENTIAL,
+            Reason.CREDENTIAL,
+            502,
+            id="credential",
+        ),
+        pytest.param(
+            answer(body=b'{"a":"another-secret-0123456789"}'),
+            Rule.RESPONSE_CREDENTIAL,
+            Reason.CREDENTIAL,
+            502,
+            id="a credential that this request did not carry",
+        ),
+        pytest.param(
+            answer(body=b'{"a":"%s"}' % (b"x" * 65536)), Rule.RESPONSE_SIZE, Reason.RESPONSE_TOO_LARGE, 502, id="size"
+        ),
+        pytest.param(answer(body=b"[]"), Rule.RESPONSE_SCHEMA, Reason.RESPONSE_SCHEMA, 502, id="schema"),
+        pytest.param(CLOSE, Rule.UPSTREAM_ERROR, Reason.INCOMPLETE, 502, id="no answer"),
+        pytest.param(b"rubbish\r\n\r\n", Rule.UPSTREAM_ERROR, Reason.MALFORMED, 502, id="rubbish"),
+        pytest.param(
+            answer(302, b"", ("Location", "/things/2")), Rule.REDIRECT, Reason.REDIRECT_NOT_ALLOWED, 403, id="redirect"
+        ),
+    ],
+)
+def test_an_answer_outside_of_its_contract_is_shown_in_no_part(
+    run: Callable[..., None],
+    upstream: Upstream,
+    front: FrontFactory,
+    scripted: Answer,
+    rule: Rule,
+    reason: Reason,
+    status: int,
+) -> None:
+    """A mismatch returns a broker error without streaming the rejected upstream response."""
+
+    async def work(proxy: Running) -> None:
+        upstream.handler = lambda _request: scripted if isinstance(scripted, bytes) else [scripted]
+        async with front(proxy) as talk:
+            got, head, body = await talk.ask(GET % talk.host)
+            assert got == status
+            assert b"text/html" not in head
+            assert SECRET.encode() not in head + body
+            assert b"rubbish" not in body
+        assert [(r.rule, r.reason, r.status, r.verdict) for r in proxy.log.records] == [(rule, reason, status, "deny")]
+
+    run(work)
+
+
+@both
+@pytest.mark.parametrize(
+    ("reference", "status"), [pytest.param(b"missing", 502, id="unknown"), pytest.param(b"other", 200, id="another")]
+)
+def test_only_references_that_the_endpoint_holds_are_resolved(
+    run: Callable[..., None], upstream: Upstream, front: FrontFactory, reference: bytes, status: int
+) -> None:
+    """A name that the endpoint does not hold is a 502, and nothing goes upstream."""
+
+    async def work(proxy: Running) -> None:
+        async with front(proxy) as talk:
+            got, _, _ = await talk.ask((GET % talk.host).replace(b"secret:api", b"secret:" + reference))
+        assert got == status
+        assert len(upstream.requests) == (status == 200)
+
+    run(work)
+
+
+# -- fail closed -------------------------------------------------------------------------------------------------------
+
+
+class Boom(Exception):
+    """What a broken part raises. Its text must be shown nowhere."""
+
+
+def broken_core(name: str) -> str:
+    """What each step calls first."""
+    return {
+        "Who": "addons.who.Who._admit",
+        "Where": "addons.where.Where._find",
+        "Authorize": "addons.authorize.Authorize._head",
+        "authorize_body": "addons.authorize.authorize_body",
+        "seal": "addons.send.seal",
+        "start": "addons.send.start",
+    }[name]
+
+
+@both
+@pytest.mark.parametrize("error", [Boom, asyncio.CancelledError, MemoryError])
+@pytest.mark.parametrize("where", ["Who", "Where", "Authorize", "authorize_body", "seal", "start"])
+def test_an_exception_before_sending_reaches_no_upstream(
+    run: Callable[..., None],
+    upstream: Upstream,
+    front: FrontFactory,
+    where: str,
+    error: type[BaseException],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An exception anywhere means 5xx, nothing upstream, one record."""
+
+    def fail(*_args: object, **_options: object) -> None:
+        raise error(SECRET)
+
+    async def work(proxy: Running) -> None:
+        for request in (GET, POST + b'Content-Length: 7\r\n\r\n{"a":1}'):
+            proxy.log.records.clear()
+            async with front(proxy) as talk:
+                with monkeypatch.context() as patch:
+                    patch.setattr(broken_core(where), fail)
+                    status, head, body = await talk.ask(request % talk.host)
+                assert status == 500
+                assert SECRET.encode() not in head + body
+                assert await talk.rest() == b""
+            assert [(r.rule, r.status, r.verdict) for r in proxy.log.decisions()] == [(Rule.FAULT, 500, "deny")]
+        assert upstream.connections == 0
+
+    run(work)
+
+
+@both
+@pytest.mark.parametrize("where", ["next_hop", "check_response", "_failure"])
+def test_an_exception_after_sending_shows_nothing_of_the_answer(
+    run: Callable[..., None],
+    upstream: Upstream,
+    front: FrontFactory,
+    where: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """After it was sent, nothing of the answer is shown; 5xx; one decision record."""
+
+    def fail(*_args: object, **_options: object) -> None:
+        raise Boom(SECRET)
+
+    async def work(proxy: Running) -> None:
+        monkeypatch.setattr(f"addons.send.{where}", fail)
+        upstream.handler = lambda _request: [CLOSE] if where == "_failure" else answer(body=b'{"shown":1}')
+        async with front(proxy) as talk:
+            status, head, body = await talk.ask(GET % talk.host)
+            assert status == 500
+            assert b"shown" not in head + body
+        assert [(r.rule, r.status) for r in proxy.log.records] == [(Rule.FAULT, 500)]
+
+    run(work)
+
+
+@dataclass
+class FailingPart:
+    """An upstream client, or a vault, that raises."""
+
+    error: BaseException
+
+    async def send(self, *_args: object, **_options: object) -> None:
+        raise self.error
+
+    async def open(self) -> None:
+        raise self.error
+
+
+@both
+@pytest.mark.parametrize("error", [Boom(SECRET), asyncio.CancelledError(), OSError(SECRET)])
+@pytest.mark.parametrize("part", ["upstream", "vault"])
+def test_a_part_that_raises_is_a_fault(
+    run: Callable[..., None], upstream: Upstream, front: FrontFactory, part: str, error: BaseException
+) -> None:
+    """An exception in the upstream client or in a secret source: 5xx, nothing shown, one record."""
+
+    async def work(proxy: Running) -> None:
+        proxy.change(**{part: FailingPart(error)})
+        async with front(proxy) as talk:
+            status, head, body = await talk.ask(GET % talk.host)
+            assert status == 500
+            assert SECRET.encode() not in head + body
+        assert [(r.rule, r.status) for r in proxy.log.records] == [(Rule.FAULT, 500)]
+        assert upstream.connections == 0
+
+    run(work)
+
+
+@both
+@pytest.mark.parametrize("error", [LogUnavailable, Boom])
+def test_without_a_record_there_is_no_answer_and_nothing_more_goes_upstream(
+    run: Callable[..., None], upstream: Upstream, front: FrontFactory, error: type[Exception]
+) -> None:
+    """When the log cannot be written the answer is a 503 that shows nothing, and nothing goes upstream until it can."""
+
+    async def work(proxy: Running) -> None:
+        proxy.log.error = error
+        proxy.log.failing = lambda _record: True
+        upstream.handler = lambda _request: answer(body=b'{"shown":1}')
+        for sent in (1, 1):
+            async with front(proxy) as talk:
+                status, head, body = await talk.ask(GET % talk.host)
+                assert status == 503
+                assert b"shown" not in head + body
+                assert b"Retry-After" in head
+            assert len(upstream.requests) == sent
+        assert proxy.log.records == []
+        proxy.log.failing = lambda _record: False
+        async with front(proxy) as talk:
+            # The first refusal that can be recorded shows that the log works again.
+            assert (await talk.ask(GET % talk.host))[0] == 503
+            assert (await talk.ask(GET % talk.host))[0] == 200
+        assert [r.reason for r in proxy.log.records] == [Reason.LOG, None]
+
+    run(work)
+
+
+@both
+def test_a_write_without_its_intent_is_not_sent(
+    run: Callable[..., None], upstream: Upstream, front: FrontFactory
+) -> None:
+    """A write that may have happened is never unrecorded."""
+
+    async def work(proxy: Running) -> None:
+        proxy.log.failing = lambda record: record.event is Event.INTENT
+        async with front(proxy) as talk:
+            assert (await talk.ask(POST % talk.host + b'Content-Length: 7\r\n\r\n{"a":1}'))[0] == 503
+        assert upstream.connections == 0
+        assert [r.reason for r in proxy.log.records] == [Reason.LOG]
+
+    run(work)
+
+
+@both
+@pytest.mark.parametrize("where", ["record", "_render"])
+def test_an_error_while_recording_is_recorded_as_a_fault(
+    run: Callable[..., None], upstream: Upstream, front: FrontFactory, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The record that could not be made is replaced by one that says so."""
+    whole = getattr(Audit, where)
+    calls: list[None] = []
+
+    def once(self: Audit, exchange: Exchange) -> object:
+        calls.append(None)
+        if len(calls) == 1:
+            raise Boom(SECRET)
+        return whole(self, exchange)
+
+    async def work(proxy: Running) -> None:
+        async with front(proxy) as talk:
+            monkeypatch.setattr(Audit, where, once)
+            status, head, body = await talk.ask(GET % talk.host)
+            assert status == 500
+            assert SECRET.encode() not in head + body
+        assert [(r.rule, r.status) for r in proxy.log.records] == [(Rule.FAULT, 500)]
+
+    run(work)
+
+
+@both
+def test_a_chain_that_does_not_get_to_its_end_shows_nothing(
+    run: Callable[..., None], upstream: Upstream, front: FrontFactory
+) -> None:
+    """Where the hook sets no reply, it is a 500."""
+
+    async def work(proxy: Running) -> None:
+        async with front(proxy) as talk:
+            for connection, _ in proxy.listeners._open.values():
+                connection._steps = {BrokerRequestHook: ()}
+            status, _, body = await talk.ask(GET % talk.host)
+            assert (status, body) == (500, b"")
+            assert await talk.rest() == b""
+        assert upstream.connections == 0
+
+    run(work)
+
+
+@both
+def test_a_step_that_escapes_its_guard_shows_nothing(
+    run: Callable[..., None], upstream: Upstream, front: FrontFactory
+) -> None:
+    """Three layers fail closed; this is the one behind the steps' own guard."""
+
+    async def escape(_exchange: Exchange) -> None:
+        raise asyncio.CancelledError
+
+    async def work(proxy: Running) -> None:
+        async with front(proxy) as talk:
+            for connection, _ in proxy.listeners._open.values():
+                connection._steps = {BrokerRequestHook: (escape,)}
+            assert (await talk.ask(GET % talk.host))[0] == 500
+
+    run(work)
+
+
+@both
+def test_nobody_decided_is_a_fault(run: Callable[..., None], upstream: Upstream, front: FrontFactory) -> None:
+    """The last addon refuses what nobody decided."""
+
+    async def work(proxy: Running) -> None:
+        async with front(proxy) as talk:
+            for connection, _ in proxy.listeners._open.values():
+                connection._steps = {BrokerRequestHook: connection._steps[BrokerRequestHook][-1:]}
+            assert (await talk.ask(GET % talk.host))[0] == 500
+        assert [(r.rule, r.status) for r in proxy.log.records] == [(Rule.FAULT, 500)]
+
+    run(work)
+
+
+@both
+def test_an_error_of_the_layer_itself_is_recorded(
+    run: Callable[..., None], upstream: Upstream, front: FrontFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """mitmproxy would log an error in a layer and leave the connection hanging."""
+
+    def fail(_self: object) -> None:
+        raise Boom(SECRET)
+
+    async def work(proxy: Running) -> None:
+        async with front(proxy) as talk:
+            monkeypatch.setattr(RequestReader, "next_event", fail)
+            status, _, body = await talk.ask(GET % talk.host)
+            assert status == 500
+            assert SECRET.encode() not in body
+        assert [(r.rule, r.status) for r in proxy.log.records] == [(Rule.FAULT, 500)]
+        assert upstream.connections == 0
+
+    run(work)
+
+
+def test_mitmproxy_dials_nothing(run: Callable[..., None]) -> None:
+    """`server_connect` refuses every dial that no relay decision allows: there is no relay, so all."""
+
+    async def work(proxy: Running) -> None:
+        server = Server(address=("127.0.0.1", 1))
+        client = Client(peername=("127.0.0.1", 2), sockname=("127.0.0.1", 3))
+        hook = ServerConnectHook(ServerConnectionHookData(server=server, client=client))
+        await make_master([NoDial()]).addons.handle_lifecycle(hook)
+        assert server.error is not None
+
+    run(work)
+
+
+# -- the forward proxy -------------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def raw(address: tuple[str, int]) -> AsyncIterator[Talk]:
+    """A connection on which nothing is said yet."""
+    reader, writer = await asyncio.open_connection(*address)
+    try:
+        yield Talk(reader, writer, b"")
+    finally:
+        writer.close()
+
+
+@pytest.mark.parametrize(
+    ("head", "status", "rule", "reason"),
+    [
+        pytest.param(b"CONNECT evil.example:443", 403, Rule.DENIED, Reason.HOST_UNKNOWN, id="unknown host"),
+        pytest.param(b"CONNECT localhost:22", 403, Rule.DENIED, Reason.HOST_UNKNOWN, id="port 22"),
+        pytest.param(b"CONNECT localhost:53", 403, Rule.DENIED, Reason.HOST_UNKNOWN, id="port 53"),
+        pytest.param(b"CONNECT localhost", 421, Rule.MISDIRECTED, Reason.HOST_UNREADABLE, id="no port"),
+        pytest.param(b"CONNECT u@localhost:%d", 421, Rule.MISDIRECTED, Reason.HOST_UNREADABLE, id="userinfo"),
+        pytest.param(b"CONNECT 2130706433:%d", 421, Rule.MISDIRECTED, Reason.HOST_UNREADABLE, id="integer address"),
+        pytest.param(b"CONNECT 0x7f.1:%d", 421, Rule.MISDIRECTED, Reason.HOST_UNREADABLE, id="hexadecimal address"),
+        pytest.param(b"CONNECT 127.1:%d", 421, Rule.MISDIRECTED, Reason.HOST_UNREADABLE, id="short address"),
+        pytest.param(b"CONNECT [::ffff:127.0.0.1]:%d", None, None, None, id="mapped address"),
+        pytest.param(b"GET http://localhost:%d/things/1", 403, Rule.DENIED, Reason.PLAIN_HTTP, id="absolute form"),
+        pytest.param(b"GET /things/1", 400, Rule.BAD_REQUEST, Reason.TARGET_UNREADABLE, id="origin form"),
+        pytest.param(b"GET https://localhost:%d/", 400, Rule.BAD_REQUEST, Reason.TARGET_UNREADABLE, id="https form"),
+    ],
+)
+def test_only_a_tunnel_to_an_endpoint_is_opened(
+    run: Callable[..., None],
+    upstream: Upstream,
+    head: bytes,
+    status: int | None,
+    rule: Rule | None,
+    reason: Reason | None,
+) -> None:
+    """Hosts that are no endpoint are refused at CONNECT, with a record; so is plain http."""
+
+    async def work(proxy: Running) -> None:
+        port = proxy.service.endpoint.upstream.port
+        async with raw(proxy.proxy) as talk:
+            target = head % port if b"%d" in head else head
+            got, shown, body = await talk.ask(target + b" HTTP/1.1\r\n\r\n")
+            assert got == (status or got)
+            assert got >= 400
+            assert b"Connection: close" in shown
+            assert proxy.log.records[0].id.encode() in body
+            assert await talk.rest() == b""
+        assert len(proxy.log.records) == 1
+        record = proxy.log.records[0]
+        assert record.mode is Mode.CONNECT
+        if rule is not None:
+            assert (record.rule, record.reason) == (rule, reason)
+        assert upstream.connections == 0
+
+    run(work)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "status"),
+    [
+        pytest.param([], 200, id="none"),
+        pytest.param([b"LOCALHOST:%d"], 200, id="other case"),
+        pytest.param([b"other:%d"], 421, id="another"),
+        pytest.param([b"localhost"], 421, id="another port"),
+        pytest.param([b"localhost:%d", b"localhost:%d"], 421, id="two"),
+    ],
+)
+def test_the_host_of_a_connect_is_its_target(
+    run: Callable[..., None], upstream: Upstream, hosts: list[bytes], status: int
+) -> None:
+    """RFC 9112, 3.2.3; some clients send no Host field with CONNECT."""
+
+    async def work(proxy: Running) -> None:
+        port = proxy.service.endpoint.upstream.port
+        fields = b"".join(b"Host: " + (host % port if b"%d" in host else host) + b"\r\n" for host in hosts)
+        async with raw(proxy.proxy) as talk:
+            assert (await talk.ask(b"CONNECT localhost:%d HTTP/1.1\r\n" % port + fields + b"\r\n"))[0] == status
+
+    run(work)
+
+
+@pytest.mark.parametrize(
+    ("first", "reason", "shown"),
+    [
+        pytest.param(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n", Reason.PLAIN_HTTP, True, id="plain http"),
+        pytest.param(b"SSH-2.0-x\r\n", Reason.NOT_HTTP, True, id="SSH"),
+        pytest.param(b"\x16\x03\x01rubbish, not TLS", Reason.TLS_CLIENT, False, id="no TLS record"),
+        pytest.param(b"\x00", Reason.NOT_HTTP, True, id="a zero byte"),
+    ],
+)
+@pytest.mark.parametrize("together", [False, True], ids=["afterwards", "with the head"])
+def test_a_tunnel_takes_nothing_but_tls(
+    run: Callable[..., None], upstream: Upstream, first: bytes, reason: Reason, shown: bool, together: bool
+) -> None:
+    """Semantic assurance is https only, and never an opaque tunnel."""
+
+    async def work(proxy: Running) -> None:
+        connect = b"CONNECT localhost:%d HTTP/1.1\r\n\r\n" % proxy.service.endpoint.upstream.port
+        async with raw(proxy.proxy) as talk:
+            if together:
+                assert (await talk.ask(connect + first))[0] == 200
+            else:
+                assert (await talk.ask(connect))[0] == 200
+                await talk.send(first)
+            if shown:
+                assert (await talk.answer())[0] == 400
+            await talk.rest()
+        assert [(r.reason, r.endpoint, r.status) for r in proxy.log.records] == [(reason, "api", 400)]
+        assert upstream.connections == 0
+
+    run(work)
+
+
+@pytest.mark.parametrize(
+    ("name", "trusts", "rule", "reason"),
+    [
+        pytest.param("other.example", True, Rule.MISDIRECTED, Reason.HOST_MISMATCH, id="another server name"),
+        pytest.param("localhost", False, Rule.BAD_REQUEST, Reason.TLS_CLIENT, id="CA not trusted"),
+    ],
+)
+def test_a_handshake_that_fails_leaves_a_record(
+    run: Callable[..., None], upstream: Upstream, name: str, trusts: bool, rule: Rule, reason: Reason
+) -> None:
+    """The SNI is the CONNECT authority; a client that misses the CA gets a record that says so."""
+
+    async def work(proxy: Running) -> None:
+        async with raw(proxy.proxy) as talk:
+            await talk.ask(b"CONNECT localhost:%d HTTP/1.1\r\n\r\n" % proxy.service.endpoint.upstream.port)
+            context = ssl.create_default_context(cafile=str(proxy.ca) if trusts else None)
+            with pytest.raises((ssl.SSLError, ConnectionError)):
+                await talk.writer.start_tls(context, server_hostname=name)
+        await asyncio.sleep(0.1)
+        assert [(r.rule, r.reason, r.endpoint) for r in proxy.log.records] == [(rule, reason, "api")]
+        assert upstream.connections == 0
+
+    run(work)
+
+
+def test_a_name_needs_a_server_name(run: Callable[..., None], upstream: Upstream) -> None:
+    """No SNI for a name: a 421, inside of the tunnel."""
+
+    async def work(proxy: Running) -> None:
+        async with raw(proxy.proxy) as talk:
+            host = b"localhost:%d" % proxy.service.endpoint.upstream.port
+            await talk.ask(b"CONNECT %s HTTP/1.1\r\n\r\n" % host)
+            context = ssl.create_default_context(cafile=str(proxy.ca))
+            context.check_hostname = False
+            await talk.writer.start_tls(context)
+            assert (await talk.ask(GET % host))[0] == 421
+        assert [(r.rule, r.reason) for r in proxy.log.records] == [(Rule.MISDIRECTED, Reason.HOST_MISMATCH)]
+        assert upstream.connections == 0
+
+    run(work)
+
+
+def test_an_address_needs_no_server_name(run: Callable[..., None], upstream: Upstream) -> None:
+    """A server name is never an address (RFC 6066, 3)."""
+
+    async def work(proxy: Running) -> None:
+        async with tunnel(proxy) as talk:
+            assert (await talk.ask(GET % talk.host))[0] == 200
+
+    run(work, host="127.0.0.1")
+
+
+def test_a_tls_end_inside_of_a_request_is_recorded(run: Callable[..., None], upstream: Upstream) -> None:
+    """close_notify says that nothing more comes (RFC 8446, 6.1)."""
+
+    async def work(proxy: Running) -> None:
+        await asyncio.to_thread(_half_request, proxy)
+        await asyncio.sleep(0.2)
+        assert [r.reason for r in proxy.log.records] == [Reason.CLIENT_LEFT]
+
+    def _half_request(proxy: Running) -> None:
+        client = socket.create_connection(proxy.proxy)
+        client.sendall(b"CONNECT localhost:%d HTTP/1.1\r\n\r\n" % proxy.service.endpoint.upstream.port)
+        client.recv(1000)
+        context = ssl.create_default_context(cafile=str(proxy.ca))
+        secured = context.wrap_socket(client, server_hostname="localhost")
+        secured.sendall(b"GET /thi")
+        with contextlib.suppress(ssl.SSLError, OSError):
+            secured.unwrap()
+        secured.close()
+
+    run(work)
+
+
+def test_rubbish_inside_of_a_tunnel_ends_it(run: Callable[..., None], upstream: Upstream) -> None:
+    """A TLS record that cannot be decrypted ends the connection; there was no request."""
+
+    async def work(proxy: Running) -> None:
+        async with tunnel(proxy) as talk:
+            transport = talk.writer.transport
+            plain = transport.get_extra_info("socket")
+            os.write(plain.fileno(), b"\x17\x03\x03\x00\x10" + b"x" * 16)
+            assert await talk.rest() == b""
+        assert proxy.log.records == []
+
+    run(work)
+
+
+# -- the base URL ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "rule"),
+    [
+        pytest.param(b"Host: localhost:%d\r\n", 200, None, id="localhost"),
+        pytest.param(b"Host: LocalHost:%d\r\n", 200, None, id="in other case"),
+        pytest.param(b"Host: api.internal:%d\r\n", 200, None, id="a name of the settings"),
+        pytest.param(b"Host: evil.example:%d\r\n", 421, Rule.MISDIRECTED, id="foreign name"),
+        pytest.param(b"Host: 127.0.0.1\r\n", 421, Rule.MISDIRECTED, id="another port"),
+        pytest.param(b"Host: 127.1:%d\r\n", 421, Rule.MISDIRECTED, id="unreadable"),
+        pytest.param(b"", 400, Rule.BAD_REQUEST, id="none"),
+        pytest.param(b"Host: localhost:%d\r\nHost: localhost:%d\r\n", 400, Rule.BAD_REQUEST, id="two"),
+        pytest.param(b"Host: localhost:%d\r\nOrigin: https://evil.example\r\n", 403, Rule.DENIED, id="foreign Origin"),
+        pytest.param(b"Host: localhost:%d\r\nOrigin: null\r\n", 403, Rule.DENIED, id="opaque Origin"),
+        pytest.param(b"Host: localhost:%d\r\nOrigin: https://localhost:%d\r\n", 403, Rule.DENIED, id="other scheme"),
+        pytest.param(b"Host: localhost:%d\r\nSec-Fetch-Site: cross-site\r\n", 403, Rule.DENIED, id="cross-site"),
+        pytest.param(b"Host: localhost:%d\r\nSec-Fetch-Site: same-site\r\n", 403, Rule.DENIED, id="same-site"),
+        # its own origin passes here, and is then an undeclared header like another
+        pytest.param(b"Host: localhost:%d\r\nOrigin: http://localhost:%d\r\n", 403, Rule.REQUEST, id="own Origin"),
+    ],
+)
+def test_a_base_url_is_called_by_its_own_names(
+    run: Callable[..., None], upstream: Upstream, fields: bytes, status: int, rule: Rule | None
+) -> None:
+    """No web page can act by a name that it points here."""
+
+    async def work(proxy: Running) -> None:
+        proxy.change(hosts=frozenset({Authority(host="api.internal", port=proxy.base[1])}))
+        shown = fields.replace(b"%d", b"%d" % proxy.base[1])
+        async with base(proxy) as talk:
+            request = GET.replace(b"Host: %s\r\n", shown)
+            assert (await talk.ask(request))[0] == status
+        assert [r.rule for r in proxy.log.records] == [rule]
+        assert len(upstream.requests) == (status == 200)
+
+    run(work)
+
+
+@both
+def test_an_endpoint_that_is_gone_is_refused_at_the_next_request(
+    run: Callable[..., None], upstream: Upstream, front: FrontFactory
+) -> None:
+    """Kept-alive connections see a new policy at their next request."""
+
+    async def work(proxy: Running) -> None:
+        async with front(proxy) as talk:
+            assert (await talk.ask(GET % talk.host))[0] == 200
+            proxy.policies.current = Policy.of([])
+            assert (await talk.ask(GET % talk.host))[0] == 403
+        assert [r.reason for r in proxy.log.records] == [None, Reason.HOST_UNKNOWN]
+
+    run(work)
+
+
+def test_more_clients_than_the_limit_are_turned_away(run: Callable[..., None]) -> None:
+    """`limits.clients` bounds the connections that are open at one time."""
+
+    async def work(proxy: Running) -> None:
+        async with base(proxy) as one:
+            assert (await one.ask(GET % one.host))[0] == 200
+            async with base(proxy) as two:
+                assert await two.rest() == b""
+            assert (await one.ask(GET % one.host))[0] == 200
+
+    run(work, clients=1)
