@@ -7,9 +7,11 @@ from time import monotonic
 from grants.authorize import Granted
 from grants.decision import Deny, Reason, Rule
 from grants.message import Relay
+from grants.model import Operation
 from grants.resource import resource_digest
 
 from .exchange import Exchange
+from .policy import Service
 from .ports import DecisionLog
 from .record import Event, Record, Signal
 from .refusal import refusal
@@ -106,7 +108,7 @@ class Audit:
             host = service.endpoint.upstream.host
         elif exchange.authority is not None:
             host = exchange.authority.host
-        operation = granted.operation if granted is not None else None
+        operation = granted.operation if granted is not None else _named(denial, service)
         return Record(
             id=exchange.id,
             event=event or (Event.ALLOW if denial is None else Event.DENY),
@@ -119,7 +121,7 @@ class Audit:
             assurance=service.assurance if service is not None else None,
             rule=denial.rule if denial is not None else None,
             reason=denial.reason if denial is not None else None,
-            operation=operation.name if operation is not None else denial.operation if denial is not None else None,
+            operation=operation.name if operation is not None else None,
             effect=operation.effect if operation is not None else None,
             route=operation.route.template if operation is not None else None,
             resource_digest=self._resource(granted),
@@ -149,6 +151,13 @@ def log_unavailable() -> Deny:
     return Deny(
         rule=Rule.DENIED, reason=Reason.LOG, status=503, detail="the decision log cannot be written, so nothing is sent"
     )
+
+
+def _named(denial: Deny | None, service: Service | None) -> Operation | None:
+    """The operation that a refusal is about, where it is about one."""
+    if denial is None or service is None or denial.operation is None:
+        return None
+    return next((o for o in service.endpoint.grant.operations if o.name == denial.operation), None)
 
 
 def _signals(denial: Deny | None) -> tuple[Signal, ...]:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Final, final
 
 from mitmproxy import options
@@ -31,6 +32,18 @@ def table(addons: Sequence[object]) -> Table:
 
 
 @final
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """What mitmproxy asks a new connection for its addresses. Those of a Unix socket are empty; it cannot print that."""
+
+    writer: asyncio.StreamWriter
+
+    def get_extra_info(self, name: str, default: object = None) -> object:
+        """None for an empty address."""
+        return self.writer.get_extra_info(name, default) or default
+
+
+@final
 class ClientConnection(ProxyConnectionHandler):
     """mitmproxy's handler of one client connection."""
 
@@ -42,7 +55,9 @@ class ClientConnection(ProxyConnectionHandler):
         opts: options.Options,
         steps: Table,
     ) -> None:
-        super().__init__(master, reader, writer, opts, mode_specs.ProxyMode.parse("regular"))  # type: ignore[no-untyped-call]
+        regular = mode_specs.ProxyMode.parse("regular")
+        super().__init__(master, reader, _Named(writer), opts, regular)  # type: ignore[no-untyped-call]
+        self.transports[self.client].writer = writer
         self._steps = steps
         self._writer = writer
         self.active = 0
