@@ -9,7 +9,6 @@ import fcntl
 import os
 import secrets
 import stat
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,15 +24,6 @@ _OTHERS = 0o077
 
 class StartRefused(Exception):
     """The program cannot start. The message is one line that names the file and the remedy, and holds no secret."""
-
-
-def default_directory() -> Path:
-    """The user's state directory, `$XDG_STATE_HOME/grantproxy` where that is set (XDG Base Directory Specification)."""
-    if base := os.environ.get("XDG_STATE_HOME"):
-        return Path(base) / "grantproxy"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Application Support" / "grantproxy"
-    return Path.home() / ".local" / "state" / "grantproxy"
 
 
 def private_directory(path: Path) -> Path:

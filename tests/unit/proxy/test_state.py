@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from proxy import state
-from proxy.state import StartRefused, default_directory, digest_key, private_directory, read_private, write_whole
+from proxy.state import StartRefused, digest_key, private_directory, read_private, write_whole
 
 
 def _mode(path: Path) -> int:
@@ -58,18 +58,6 @@ def test_a_directory_of_another_user_is_refused(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(state.os, "geteuid", lambda: os.getuid() + 1)
     with pytest.raises(StartRefused, match="belongs to user"):
         private_directory(tmp_path)
-
-
-def test_the_default_is_the_users_state_directory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`$XDG_STATE_HOME/grantproxy`, or the platform's place below the home directory."""
-    monkeypatch.setenv("XDG_STATE_HOME", "/xdg")
-    assert default_directory() == Path("/xdg/grantproxy")
-    monkeypatch.delenv("XDG_STATE_HOME")
-    monkeypatch.setenv("HOME", "/home/u")
-    monkeypatch.setattr(sys, "platform", "linux")
-    assert default_directory() == Path("/home/u/.local/state/grantproxy")
-    monkeypatch.setattr(sys, "platform", "darwin")
-    assert default_directory() == Path("/home/u/Library/Application Support/grantproxy")
 
 
 def test_the_digest_key_is_made_once(tmp_path: Path) -> None:

@@ -1,0 +1,282 @@
+"""`grantproxy audit`: read, follow, check and count the decision log."""
+
+import json
+import re
+import sys
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from proxy.cli import fail
+from proxy.cli.audit_text import plain, records_table, summary_lines, summary_tables
+from proxy.cli.place import installation
+from proxy.decisionlog import reader
+from proxy.decisionlog.chain import as_record
+from proxy.decisionlog.query import Filter, summarize
+from proxy.decisionlog.verify import Broken, Intact, verify
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+type Found = tuple[bytes, Mapping[str, object]]
+
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_AGO = re.compile(r"([0-9]{1,6})([smhd])")
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+_UNREADABLE = (OSError, EOFError, zlib.error)
+
+
+def _since(_: click.Context, __: click.Parameter, value: str | None) -> datetime | None:
+    """A duration before now, or an RFC 3339 time (UTC where it names no zone)."""
+    if value is None:
+        return None
+    if ago := _AGO.fullmatch(value):
+        return datetime.now(UTC) - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+    try:
+        stamp = datetime.fromisoformat(value)
+    except ValueError:
+        raise click.BadParameter(f"`{value}` is no time; write 90m, 24h, 7d or 2026-01-31T12:00:00Z") from None
+    return stamp if stamp.tzinfo else stamp.replace(tzinfo=UTC)
+
+
+def _digests(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    """Digests as `verify` prints them."""
+    for value in values:
+        if not _DIGEST.fullmatch(value):
+            raise click.BadParameter(f"`{value}` is no head; write the 64 hex digits that `audit verify` prints")
+    return values
+
+
+def _place(function: Callable[..., None]) -> Callable[..., None]:
+    """Options that say which log is read."""
+    path = click.Path(path_type=Path, dir_okay=False)
+    for option in (
+        click.option("--log", type=path, help="Read this log (default: that of the settings, or the user's own)."),
+        click.option("-c", "--config", type=path, help="Settings (grantproxy.yaml)."),
+    ):
+        function = option(function)
+    return function
+
+
+def _filters(function: Callable[..., None]) -> Callable[..., None]:
+    """Options that pick records; each may be given several times."""
+    for option in (
+        click.option(
+            "--since", callback=_since, metavar="TIME", help="Not older than 90m, 24h, 7d, or an RFC 3339 time."
+        ),
+        click.option("--box", multiple=True, help="Of this box."),
+        click.option("--operation", multiple=True, help="Of this operation."),
+        click.option("--rule", multiple=True, help="Refused by this rule."),
+        click.option("--verdict", multiple=True, type=click.Choice(["allow", "deny"]), help="With this verdict."),
+        click.option("--endpoint", multiple=True, help="Of this endpoint."),
+    ):
+        function = option(function)
+    return function
+
+
+def _filter(options: Mapping[str, Any]) -> Filter:
+    sets = {name: frozenset(value) for name, value in options.items() if name != "since"}
+    return Filter(**sets, since=options["since"])
+
+
+def _log(config: Path | None, log: Path | None) -> Path:
+    """The log's file. Ends the program where there is none."""
+    path = log or installation(config).log
+    if path is None:
+        fail("the decision log goes to standard output; keep it in a file and name that with --log")
+    if not path.exists():
+        fail(f"there is no decision log at `{path}`; start `grantproxy serve`, or name one with --log")
+    return path
+
+
+def _read(path: Path, wanted: Filter) -> Iterator[Found]:
+    try:
+        for line, record in reader.records(path):
+            if wanted.takes(record):
+                yield line, record
+    except _UNREADABLE as error:
+        fail(_cannot_read(path, error))
+
+
+def _cannot_read(path: object, error: Exception) -> str:
+    cause = getattr(error, "strerror", None) or "it is damaged"
+    return f"`{path}` cannot be read: {cause.lower()}; name another with --log"
+
+
+@click.group("audit", epilog="Example: grantproxy audit show --verdict deny --since 1h")
+def command() -> None:
+    """Read the decision log: show, tail, verify, summary."""
+
+
+@command.command()
+@_place
+@_filters
+@click.option("-n", "--limit", type=click.IntRange(min=1), default=100, show_default=True, help="The last so many.")
+@click.option("--json", "as_json", is_flag=True, help="Print the records as they are.")
+def show(config: Path | None, log: Path | None, limit: int, as_json: bool, **options: Any) -> None:
+    """Show the records that match, oldest first."""
+    path = _log(config, log)
+    found = deque(_read(path, _filter(options)), maxlen=limit)
+    if not found:
+        click.echo(_nothing(path, options), err=True)
+    elif as_json:
+        _echo_json(found)
+    elif sys.stdout.isatty():
+        _console().print(records_table(record for _, record in found))
+    else:
+        for _, record in found:
+            click.echo(plain(record))
+
+
+@command.command()
+@_place
+@_filters
+@click.option("-n", "--limit", type=click.IntRange(min=0), default=10, show_default=True, help="Begin with so many.")
+@click.option("-f", "--follow", is_flag=True, help="Wait for more, over a rotation of the file too.")
+@click.option("--json", "as_json", is_flag=True, help="Print the records as they are.")
+def tail(config: Path | None, log: Path | None, limit: int, follow: bool, as_json: bool, **options: Any) -> None:
+    """Show the last records, and with -f those that come."""
+    path = _log(config, log)
+    wanted = _filter(options)
+    last, end = _last(path, wanted, limit)
+    _echo(last, as_json)
+    if not follow:
+        if not last and limit:
+            click.echo(_nothing(path, options), err=True)
+        return
+    try:
+        for line in reader.follow(path, start=end):
+            record = as_record(line) if line else None
+            if record is not None and wanted.takes(record):
+                _echo([(line, record)], as_json)
+                sys.stdout.flush()
+    except KeyboardInterrupt:
+        return
+
+
+def _last(path: Path, wanted: Filter, limit: int) -> tuple[deque[Found], int]:
+    """The last records that match, and the byte behind the last whole line."""
+    last: deque[Found] = deque(maxlen=limit)
+    end = 0
+    try:
+        for raw in reader.read_lines(path):
+            if raw.endswith(b"\n"):
+                end += len(raw)
+                record = as_record(raw[:-1])
+                if record is not None and wanted.takes(record):
+                    last.append((raw[:-1], record))
+    except _UNREADABLE as error:
+        fail(_cannot_read(path, error))
+    return last, end
+
+
+@command.command("verify")
+@_place
+@click.argument("files", nargs=-1, type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option(
+    "--head",
+    "heads",
+    multiple=True,
+    callback=_digests,
+    metavar="HASH",
+    help="A head noted earlier: it must be in the log.",
+)
+@click.option(
+    "--after",
+    multiple=True,
+    callback=_digests,
+    metavar="HASH",
+    help="The head of an older file that is no longer there.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead.")
+def verify_command(
+    config: Path | None,
+    log: Path | None,
+    files: tuple[Path, ...],
+    heads: tuple[str, ...],
+    after: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Check that no record was changed, removed, added or moved.
+
+    FILES are read in the order given, oldest first; without any, the log and the files beside it that it was rotated
+    into. A tail that was cut off shows only with --head. Exits 0 when all is well, 1 at the first broken place.
+    """
+    chosen = files or reader.with_rotated(_log(config, log))
+    try:
+        verdict = verify(chosen, heads=heads, after=after)
+    except _UNREADABLE as error:
+        fail(_cannot_read(getattr(error, "filename", None) or chosen[0], error))
+    match verdict:
+        case Intact():
+            _echo_intact(verdict, as_json)
+        case Broken(place=place, what=what):
+            if as_json:
+                click.echo(json.dumps({"ok": False, "file": place.file, "line": place.line, "what": what}))
+            click.echo(f"{place}: {what}", err=True)
+            raise SystemExit(1)
+
+
+def _echo_intact(intact: Intact, as_json: bool) -> None:
+    if as_json:
+        document = asdict(intact) | {"ok": True, "torn": [str(place) for place in intact.torn]}
+        click.echo(json.dumps(document))
+        return
+    for place in intact.torn:
+        click.echo(f"{place}: torn line; a crash cut it off before anybody was told that it was written", err=True)
+    records = "1 record" if intact.records == 1 else f"{intact.records} records"
+    chains = "1 chain" if intact.chains == 1 else f"{intact.chains} chains"
+    click.echo(f"ok, {records} in {chains}, head {intact.head}")
+
+
+@command.command()
+@_place
+@_filters
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead.")
+def summary(config: Path | None, log: Path | None, as_json: bool, **options: Any) -> None:
+    """Count decisions by endpoint and operation, refusals by rule and reason, and say what helps."""
+    path = _log(config, log)
+    counted = summarize(record for _, record in _read(path, _filter(options)))
+    if as_json:
+        click.echo(json.dumps(asdict(counted), indent=2))
+    elif not counted.operations:
+        click.echo(_nothing(path, options), err=True)
+    elif sys.stdout.isatty():
+        console = _console()
+        for part in summary_tables(counted):
+            console.print(part)
+    else:
+        for text in summary_lines(counted):
+            click.echo(text)
+
+
+def _nothing(path: Path, options: Mapping[str, Any]) -> str:
+    matching = " that matches" if any(options.values()) else ""
+    return f"no record{matching} in `{path}`"
+
+
+def _echo(found: Iterable[Found], as_json: bool) -> None:
+    if as_json:
+        _echo_json(found)
+    else:
+        for _, record in found:
+            click.echo(plain(record))
+
+
+def _echo_json(found: Iterable[Found]) -> None:
+    """Lines as they are; one that somebody changed so that it is no plain ASCII is written anew."""
+    for line, record in found:
+        clean = line.isascii() and line.decode("ascii").isprintable()
+        click.echo(line.decode("ascii") if clean else json.dumps(record))
+
+
+def _console() -> "Console":
+    from rich.console import Console
+
+    return Console(highlight=False)

@@ -1,0 +1,94 @@
+"""Records and counts as text, for a terminal or a pipe.
+
+What a record says was written by others: each character that is not printable is shown as its escape, so that no record
+moves the cursor or hides another.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from addons.record import Event
+from proxy.decisionlog.query import Summary
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+def safe(value: object) -> str:
+    """Text for one cell of a terminal: `-` for nothing, escapes for what is not printable."""
+    if value is None or value == "":
+        return "-"
+    text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def plain(record: Mapping[str, object]) -> str:
+    """A record as one line: time, verdict, status, method, endpoint, operation or host, why, milliseconds, box, id."""
+    cells = [safe(record.get(name)) for name in ("ts", "verdict", "status", "method", "endpoint")]
+    cells += [safe(_what(record)), safe(_why(record)), f"{safe(record.get('duration_ms'))}ms"]
+    cells += [safe(record.get("box")), safe(record.get("id"))]
+    return " ".join(cell.replace(" ", "_") for cell in cells)
+
+
+def _what(record: Mapping[str, object]) -> object:
+    return record.get("operation") or record.get("host")
+
+
+def _why(record: Mapping[str, object]) -> str:
+    rule, reason = record.get("rule"), record.get("reason")
+    if record.get("event") == Event.INTENT:
+        return "intent"
+    return "/".join(str(word) for word in (rule, reason) if word is not None)
+
+
+def records_table(records: Iterable[Mapping[str, object]]) -> "Table":
+    """Records as a table for a terminal."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("time", "verdict", "status", "method", "endpoint", "operation", "why", "ms", "box"):
+        table.add_column(name, justify="right" if name in ("status", "ms") else "left")
+    for record in records:
+        verdict = safe(record.get("verdict"))
+        cells = [safe(record.get("ts")), verdict, *(safe(record.get(n)) for n in ("status", "method", "endpoint"))]
+        cells += [safe(_what(record)), safe(_why(record)), safe(record.get("duration_ms")), safe(record.get("box"))]
+        style = "red" if verdict == "deny" else ""
+        table.add_row(*(Text(cell, style=style if cell == verdict else "") for cell in cells))
+    return table
+
+
+def summary_tables(counted: Summary) -> "Iterator[Table | str]":
+    """A summary as tables for a terminal."""
+    from rich.table import Table
+    from rich.text import Text
+
+    yield _totals(counted)
+    operations = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("endpoint", "operation", "allowed", "denied"):
+        operations.add_column(name, justify="right" if name.endswith("ed") else "left")
+    for row in counted.operations:
+        operations.add_row(*(Text(safe(cell)) for cell in (row.endpoint, row.operation, row.allowed, row.denied)))
+    yield operations
+    if counted.refusals:
+        refusals = Table(box=None, pad_edge=False, header_style="bold")
+        for name in ("refused by", "count", "what helps"):
+            refusals.add_column(name, justify="right" if name == "count" else "left")
+        for refusal in counted.refusals:
+            why = f"{refusal.rule}/{refusal.reason}" if refusal.reason else refusal.rule
+            refusals.add_row(Text(safe(why)), str(refusal.count), Text(safe(refusal.remedy)))
+        yield refusals
+
+
+def summary_lines(counted: Summary) -> Iterator[str]:
+    """A summary as lines of text."""
+    yield _totals(counted)
+    for row in counted.operations:
+        yield f"{safe(row.endpoint)} {safe(row.operation)}: {row.allowed} allowed, {row.denied} denied"
+    for refusal in counted.refusals:
+        why = f"{refusal.rule}/{refusal.reason}" if refusal.reason else refusal.rule
+        yield f"{safe(why)}: {refusal.count}" + (f"; {refusal.remedy}" if refusal.remedy else "")
+
+
+def _totals(counted: Summary) -> str:
+    return f"{counted.allowed} allowed, {counted.denied} denied, {safe(counted.first)} to {safe(counted.last)}"

@@ -1,0 +1,42 @@
+"""`grantproxy ca`: the CA that clients of the forward proxy must trust."""
+
+import json
+from pathlib import Path
+
+import click
+
+from proxy.cli import fail
+from proxy.cli.place import installation
+
+
+@click.command("ca", epilog="Example: grantproxy ca --pem > ca.pem")
+@click.option("-c", "--config", type=click.Path(path_type=Path, dir_okay=False), help="Settings (grantproxy.yaml).")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead.")
+@click.option("--pem", is_flag=True, help="Print the certificate itself.")
+def command(config: Path | None, as_json: bool, pem: bool) -> None:
+    """Show the CA's certificate file and its SHA-256 fingerprint.
+
+    The file holds no key. A CA that is not there yet is made, as at the first start.
+    """
+    if as_json and pem:
+        raise click.UsageError("--json and --pem are two forms of the same; use one of them")
+    from proxy.state import StartRefused, private_directory
+    from proxy.tls.ca import load_ca
+
+    try:
+        ca = load_ca(private_directory(installation(config).state))
+    except StartRefused as refused:
+        fail(str(refused))
+    if pem:
+        click.echo(ca.pem, nl=False)
+    elif as_json:
+        document = {
+            "path": str(ca.path.absolute()),
+            "name": ca.name,
+            "sha256": ca.fingerprint,
+            "notAfter": ca.certificate.not_valid_after_utc.isoformat().replace("+00:00", "Z"),
+        }
+        click.echo(json.dumps(document, indent=2))
+    else:
+        click.echo(ca.path.absolute())
+        click.echo(f"sha256 {ca.fingerprint}")

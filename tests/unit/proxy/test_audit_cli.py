@@ -1,0 +1,375 @@
+"""`grantproxy audit`: what is shown, what is checked, and what is said when there is nothing."""
+
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from rich.console import Console
+
+from addons.record import Event, Mode, Record
+from grants.decision import Reason, Rule
+from proxy.cli.audit import command
+from proxy.cli.audit_text import plain, records_table, safe, summary_tables
+from proxy.decisionlog import FileLog, Sync
+from proxy.decisionlog.query import REMEDIES, Filter, summarize
+
+READ = Record(
+    id="r1", event=Event.ALLOW, mode=Mode.PROXY, verdict="allow", box="agent-1", endpoint="github",
+    host="api.github.com", method="GET", assurance="semantic", operation="list issues", effect="read", status=200,
+    duration_ms=1.5,
+)  # fmt: skip
+REFUSED = replace(
+    READ, id="r2", event=Event.DENY, verdict="deny", operation=None, effect=None, rule=Rule.REQUEST,
+    reason=Reason.NO_OPERATION, status=403, box="agent-2",
+)  # fmt: skip
+INTENT = replace(READ, id="r3", event=Event.INTENT, operation="create issue", effect="write", status=None)
+WRITE = replace(INTENT, event=Event.ALLOW, status=201, endpoint="gitea")
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No settings file here, and a state directory of the test's own."""
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "decisions.jsonl"
+    log = FileLog(path, sync=Sync.OFF)
+    for record in (READ, REFUSED, INTENT, WRITE):
+        log.write(record)
+    log.close()
+    return path
+
+
+def _run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(command, [str(argument) for argument in arguments])
+
+
+def _ids(result: Result) -> list[str]:
+    return [json.loads(line)["id"] + json.loads(line)["event"][14:] for line in result.stdout.splitlines()]
+
+
+ALL = ["r1_allow", "r2_deny", "r3_intent", "r3_allow"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "ids"),
+    [
+        pytest.param([], ALL, id="all"),
+        pytest.param(["--endpoint", "github"], ["r1_allow", "r2_deny", "r3_intent"], id="endpoint"),
+        pytest.param(["--endpoint", "github", "--endpoint", "gitea"], ALL, id="two-endpoints"),
+        pytest.param(["--verdict", "deny"], ["r2_deny"], id="verdict"),
+        pytest.param(["--rule", "semantic-request-deny"], ["r2_deny"], id="rule"),
+        pytest.param(["--operation", "create issue"], ["r3_intent", "r3_allow"], id="operation"),
+        pytest.param(["--box", "agent-2"], ["r2_deny"], id="box"),
+        pytest.param(["--since", "1h"], ALL, id="since-an-hour"),
+        pytest.param(["--since", "2999-01-01T00:00:00Z"], [], id="since-the-future"),
+        pytest.param(["--since", "2020-01-01"], ALL, id="since-a-day"),
+        pytest.param(["--limit", "2"], ["r3_intent", "r3_allow"], id="limit"),
+        pytest.param(["--limit", "1", "--verdict", "deny"], ["r2_deny"], id="limit-after-filter"),
+    ],
+)
+def test_records_are_picked(path: Path, arguments: list[str], ids: list[str]) -> None:
+    """Filters by endpoint, verdict, rule, operation, box and time; the limit counts what matches."""
+    result = _run("show", "--log", path, "--json", *arguments)
+    assert result.exit_code == 0
+    assert _ids(result) == ids
+
+
+def test_json_prints_the_lines_as_they_are(path: Path) -> None:
+    """`--json` prints raw lines, so that they can be checked and piped."""
+    assert _run("show", "--log", path, "--json").stdout_bytes == path.read_bytes()
+
+
+def test_a_pipe_gets_one_line_a_record(path: Path) -> None:
+    """Without a terminal each record is one line of words."""
+    lines = _run("show", "--log", path).stdout.splitlines()
+    assert len(lines) == 4
+    assert re.fullmatch(r"\S+Z allow 200 GET github list_issues - 1\.5ms agent-1 r1", lines[0])
+    assert lines[1].split()[5:7] == ["api.github.com", "semantic-request-deny/no-operation"]
+    assert lines[2].split()[6] == "intent"
+
+
+def test_a_terminal_gets_a_table(path: Path) -> None:
+    """On a terminal `show` and `summary` print tables."""
+    for subcommand, header in (("show", "endpoint"), ("summary", "what helps")):
+        main, end = os.openpty()
+        done = subprocess.run(
+            [sys.executable, "-c", "from proxy.cli.audit import command; command()", subcommand, "--log", str(path)],
+            stdout=end, stderr=subprocess.PIPE, check=True, env={**os.environ, "COLUMNS": "200", "TERM": "xterm"},
+            cwd=Path(__file__).parents[3],
+        )  # fmt: skip
+        os.close(end)
+        shown = b""
+        while b"\n" not in shown or header.encode() not in shown:
+            shown += os.read(main, 65536)
+        os.close(main)
+        assert done.stderr == b""
+        assert b"\x1b[" in shown
+
+
+HOSTILE = "\x1b[2J\x1b]0;owned\x07\u202e\x9b31m\r\n\x7f[bold]x"
+
+
+def test_no_record_moves_the_cursor() -> None:
+    """Characters of a record that are not printable are shown as escapes; markup is text."""
+    record = {"operation": HOSTILE, "endpoint": HOSTILE, "verdict": HOSTILE, "box": [HOSTILE], "rule": HOSTILE}
+    console = Console(file=io.StringIO(), width=400)
+    console.print(records_table([record]))
+    for part in summary_tables(summarize([record | {"event": "broker_request_deny"}])):
+        console.print(part)
+    file = console.file
+    assert isinstance(file, io.StringIO)
+    for text in (plain(record), file.getvalue().replace("\n", "")):
+        assert text.isprintable()
+        assert r"\x1b[2J" in text
+        assert "[bold]x" in text
+    assert safe("\ud800") == r"\ud800"
+    assert safe(None) == safe("") == "-"
+
+
+def test_raw_lines_are_made_harmless_too(path: Path) -> None:
+    """A line that somebody changed to hold control characters is printed as plain ASCII JSON."""
+    path.write_bytes(path.read_bytes().replace(b"list issues", "list\x9b31m\x7f".encode()))
+    shown = _run("show", "--log", path, "--json").stdout
+    assert shown.isascii()
+    assert "\x7f" not in shown.replace("\\u007f", "")
+    assert json.loads(shown.splitlines()[0])["operation"] == "list\x9b31m\x7f"
+
+
+@pytest.mark.parametrize("subcommand", ["show", "tail", "summary", "verify"])
+def test_a_missing_log_is_named(subcommand: str, tmp_path: Path) -> None:
+    """Without a log the message says where it was looked for and what to do; exit 1."""
+    result = _run(subcommand)
+    expected = tmp_path / "state" / "grantproxy" / "decisions.jsonl"
+    assert result.exit_code == 1
+    assert result.stderr == (
+        f"error: there is no decision log at `{expected}`; start `grantproxy serve`, or name one with --log\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        pytest.param(["show"], "no record in", id="show"),
+        pytest.param(["tail"], "no record in", id="tail"),
+        pytest.param(["summary"], "no record in", id="summary"),
+        pytest.param(["show", "--box", "x"], "no record that matches in", id="show-filtered"),
+    ],
+)
+def test_an_empty_log_is_said_to_be(tmp_path: Path, arguments: list[str], says: str) -> None:
+    """An empty log is no error: a word on stderr, nothing on stdout, exit 0."""
+    empty = tmp_path / "empty.jsonl"
+    empty.touch()
+    result = _run(*arguments, "--log", empty)
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == f"{says} `{empty}`\n"
+    assert _run("verify", "--log", empty).stdout == f"ok, 0 records in 0 chains, head {'0' * 64}\n"
+
+
+def test_the_settings_say_where_the_log_is(path: Path, tmp_path: Path) -> None:
+    """`-c` reads the log of those settings; `grantproxy.yaml` is the default."""
+    (tmp_path / "a.grant.yaml").write_text(
+        "operations:\n- name: read\n  effect: read\n  method: GET\n  route: /x\n"
+        "  response: {statuses: [200], contentTypes: [application/json], maxBytes: 100,"
+        " credentialDisclosure: deny-exact, json: {type: object}}\n"
+    )
+    endpoint = "{name: a, upstream: 'https://a.example', assurance: semantic, grant: %s}" % (tmp_path / "a.grant.yaml")
+    text = f"proxy: 127.0.0.1:0\nstate: {tmp_path}\nendpoints: [{endpoint}]\n"
+    (tmp_path / "settings.yaml").write_text(text)
+    result = _run("show", "-c", tmp_path / "settings.yaml", "--json")
+    assert result.exit_code == 0, result.stderr
+    assert _ids(result) == ALL
+    Path("grantproxy.yaml").write_text(text + "audit: {path: stdout}\n")
+    result = _run("show")
+    assert result.exit_code == 1
+    assert "goes to standard output; keep it in a file and name that with --log" in result.stderr
+    Path("grantproxy.yaml").write_text("nothing: here\n")
+    result = _run("show")
+    assert result.exit_code == 1
+    assert "grantproxy.yaml:1:1" in result.stderr
+
+
+def test_verify_says_how_much_is_whole(path: Path) -> None:
+    """`verify` prints counts and the head, which a later `--head` holds the log to."""
+    result = _run("verify", "--log", path)
+    assert result.exit_code == 0
+    found = re.fullmatch(r"ok, 4 records in 1 chain, head ([0-9a-f]{64})\n", result.stdout)
+    assert found
+    assert _run("verify", path, "--head", found[1]).exit_code == 0
+    document = json.loads(_run("verify", path, "--json").stdout)
+    assert (document["ok"], document["records"], document["head"]) == (True, 4, found[1])
+    assert list(document["heads"].values()) == [found[1]]
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:-1]))
+    assert _run("verify", path).exit_code == 0
+    result = _run("verify", path, "--head", found[1])
+    assert result.exit_code == 1
+    assert result.stderr == f"{path}:3: the log ends without the record {found[1]}; its tail was cut\n"
+
+
+def test_verify_names_the_broken_place(path: Path) -> None:
+    """A broken chain is named by file and line; exit 1."""
+    path.write_bytes(path.read_bytes().replace(b"agent-2", b"agent-3"))
+    result = _run("verify", path)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith(f"{path}:3: record 3 of chain ")
+    result = _run("verify", path, "--json")
+    assert result.exit_code == 1
+    assert json.loads(result.stdout) == {
+        "ok": False, "file": str(path), "line": 3, "what": result.stderr.strip().split(": ", 1)[1],
+    }  # fmt: skip
+
+
+def test_verify_reports_torn_lines(path: Path) -> None:
+    """A line that a crash tore is reported, and breaks nothing."""
+    with path.open("ab") as file:
+        file.write(b'{"id":"x')
+    result = _run("verify", path)
+    assert result.exit_code == 0
+    assert result.stderr == (f"{path}:5: torn line; a crash cut it off before anybody was told that it was written\n")
+    assert json.loads(_run("verify", path, "--json").stdout)["torn"] == [f"{path}:5"]
+
+
+def test_verify_reads_rotated_files(path: Path) -> None:
+    """Without FILES the rotated files beside the log are read too; what is gone is vouched for by `--after`."""
+    log = FileLog(path, sync=Sync.OFF)
+    log.write(READ)
+    head, old = log.head, path.with_name("decisions.jsonl.1")
+    path.rename(old)
+    log.reopen()
+    log.write(READ)
+    log.close()
+    assert _run("verify", "--log", path).stdout.startswith("ok, 6 records in 2 chains, ")
+    old.unlink()
+    result = _run("verify", "--log", path)
+    assert result.exit_code == 1
+    assert "name the older file first, or give its last digest with --after" in result.stderr
+    assert _run("verify", "--log", path, "--after", head).exit_code == 0
+
+
+def test_unreadable_files_are_named(tmp_path: Path) -> None:
+    """A file that cannot be read is named; exit 1."""
+    packed = tmp_path / "log.gz"
+    packed.write_bytes(b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03\x00")
+    for subcommand in ("show", "tail", "summary"):
+        result = _run(subcommand, "--log", packed)
+        assert result.exit_code == 1
+        assert result.stderr == f"error: `{packed}` cannot be read: it is damaged; name another with --log\n"
+    result = _run("verify", packed)
+    assert result.exit_code == 1
+    assert f"`{packed}` cannot be read" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        pytest.param(["show", "--since", "yesterday"], "`yesterday` is no time; write 90m, 24h", id="since"),
+        pytest.param(["show", "--verdict", "maybe"], "maybe", id="verdict"),
+        pytest.param(["show", "--limit", "0"], "0", id="limit"),
+        pytest.param(["verify", "--head", "abc"], "`abc` is no head; write the 64 hex digits", id="head"),
+        pytest.param(["verify", "absent"], "absent", id="file"),
+        pytest.param(["list"], "list", id="command"),
+    ],
+)
+def test_wrong_usage_is_exit_2(arguments: list[str], says: str) -> None:
+    """Wrong usage is exit 2 with what was written."""
+    result = _run(*arguments)
+    assert result.exit_code == 2
+    assert says in result.stderr
+
+
+def test_tail_shows_the_last_records(path: Path) -> None:
+    """`tail` shows the last so many."""
+    assert _ids(_run("tail", "--log", path, "--json", "-n", "2")) == ALL[2:]
+    assert len(_run("tail", "--log", path).stdout.splitlines()) == 4
+
+
+def test_tail_follows_over_a_rotation(path: Path) -> None:
+    """`tail -f` shows each record once as it comes, over a rotation too; Ctrl-C is its end, exit 0."""
+    log = FileLog(path, sync=Sync.OFF)
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from proxy.cli.audit import command; command()",
+         "tail", "-f", "-n", "1", "--json", "--log", str(path), "--endpoint", "github", "--endpoint", "gitea"],
+        stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[3],
+    )  # fmt: skip
+    assert process.stdout is not None
+    timer = threading.Timer(30, process.kill)
+    timer.start()
+    shown = [process.stdout.readline()]
+    log.write(replace(READ, id="n1"))
+    log.write(replace(READ, id="n2", endpoint="other"))
+    shown.append(process.stdout.readline())
+    path.rename(path.with_name("decisions.jsonl.1"))
+    log.reopen()
+    log.write(replace(READ, id="n3"))
+    shown.append(process.stdout.readline())
+    time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    rest, _ = process.communicate()
+    timer.cancel()
+    log.close()
+    assert [json.loads(line)["id"] for line in shown] == ["r3", "n1", "n3"]
+    assert (rest, process.returncode) == ("", 0)
+
+
+def test_summary_counts_and_says_what_helps(path: Path) -> None:
+    """`summary` counts decisions (no intents) by endpoint and operation, refusals by rule and reason, with a remedy."""
+    lines = _run("summary", "--log", path).stdout.splitlines()
+    assert lines[0].startswith("2 allowed, 1 denied, ")
+    assert sorted(lines[1:4]) == [
+        "gitea create issue: 1 allowed, 0 denied",
+        "github -: 0 allowed, 1 denied",
+        "github list issues: 1 allowed, 0 denied",
+    ]
+    assert lines[4] == f"semantic-request-deny/no-operation: 1; {REMEDIES[Reason.NO_OPERATION]}"
+    document = json.loads(_run("summary", "--log", path, "--json").stdout)
+    assert (document["allowed"], document["denied"]) == (2, 1)
+    assert document["refusals"] == [
+        {"rule": "semantic-request-deny", "reason": "no-operation", "count": 1, "remedy": REMEDIES[Reason.NO_OPERATION]}
+    ]
+    assert json.loads(_run("summary", "--log", path, "--json", "--verdict", "deny").stdout)["allowed"] == 0
+
+
+def test_a_client_that_misses_the_ca_is_told_so() -> None:
+    """A handshake that failed for want of the CA has a remedy that names the command."""
+    record = {"event": "broker_request_deny", "rule": "denied", "reason": "tls-client-error"}
+    [refusal] = summarize([record, record]).refusals
+    assert refusal.count == 2
+    assert "`grantproxy ca`" in str(refusal.remedy)
+    [fault] = summarize([{"event": "broker_request_deny", "rule": "fault", "reason": None}]).refusals
+    assert fault.remedy == REMEDIES[Rule.FAULT]
+    [bare] = summarize([{"event": "broker_request_deny"}]).refusals
+    assert (bare.rule, bare.reason, bare.remedy) == ("-", None, None)
+
+
+def test_every_remedy_is_for_a_word_of_the_log() -> None:
+    """Remedies are keyed by rules and reasons, and are one line without a full stop."""
+    words = {*Rule, *Reason}
+    for word, remedy in REMEDIES.items():
+        assert word in words
+        assert "\n" not in remedy
+        assert not remedy.endswith(".")
+
+
+def test_a_record_without_a_time_is_old() -> None:
+    """A record whose time cannot be read is older than any `--since`."""
+    wanted = Filter(since=datetime.now(UTC) - timedelta(days=9999))
+    assert not wanted.takes({"ts": "whenever"})
+    assert not wanted.takes({})
+    assert wanted.takes({"ts": datetime.now(UTC).isoformat()})
+    assert wanted.takes({"ts": datetime.now(UTC).replace(tzinfo=None).isoformat()})

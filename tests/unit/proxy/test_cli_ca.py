@@ -1,0 +1,72 @@
+"""`grantproxy ca`: the certificate's place, its fingerprint, and never its key."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from proxy.cli.ca import command
+from proxy.tls.ca import load_ca
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "xdg"))
+    return tmp_path / "xdg" / "grantproxy"
+
+
+def _run(*arguments: str) -> Result:
+    return CliRunner().invoke(command, list(arguments))
+
+
+def test_the_ca_is_made_and_shown(state: Path) -> None:
+    """The command prints where `ca.pem` is and its fingerprint, and makes a CA where there is none yet."""
+    result = _run()
+    assert result.exit_code == 0, result.stderr
+    ca = load_ca(state)
+    assert result.stdout == f"{state / 'ca.pem'}\nsha256 {ca.fingerprint}\n"
+    assert _run().stdout == result.stdout
+
+
+def test_json_is_for_programs(state: Path) -> None:
+    """`--json` has path, name, fingerprint and the last day."""
+    document = json.loads(_run("--json").stdout)
+    ca = load_ca(state)
+    assert document["path"] == str(ca.path)
+    assert document["sha256"] == ca.fingerprint
+    assert document["name"] == ca.name
+    assert document["notAfter"].startswith(f"{ca.certificate.not_valid_after_utc:%Y-%m-%dT}")
+
+
+def test_pem_is_the_certificate_alone(state: Path) -> None:
+    """`--pem` prints the certificate, without its key."""
+    shown = _run("--pem").stdout
+    assert shown == (state / "ca.pem").read_text()
+    assert shown.count("-----BEGIN") == 1
+    assert "PRIVATE" not in shown
+
+
+def test_a_damaged_ca_is_named(state: Path) -> None:
+    """A CA that cannot be used is an error with its name, exit 1."""
+    load = _run()
+    assert load.exit_code == 0
+    (state / "ca-key.pem").write_bytes(b"x")
+    result = _run()
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith(f"error: key of the CA `{state / 'ca-key.pem'}` holds no key")
+
+
+def test_bad_settings_are_named(state: Path) -> None:
+    """Settings that cannot be used are named with each problem, and nothing is made."""
+    Path("grantproxy.yaml").write_text("x: y\n")
+    result = _run()
+    assert result.exit_code == 1
+    assert "grantproxy.yaml:1:1" in result.stderr
+    assert not state.exists()
+
+
+def test_two_forms_at_once_are_wrong_usage(state: Path) -> None:
+    """`--json` and `--pem` together are exit 2."""
+    assert _run("--json", "--pem").exit_code == 2
