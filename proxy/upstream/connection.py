@@ -17,6 +17,7 @@ from .failures import incomplete, timed_out, unreachable
 from .reader import ResponseReader
 
 _POLL: Final = select.POLLIN | select.POLLPRI
+_LARGE_BYTES: Final = 64 * 1024
 
 
 class Keeper(Protocol):
@@ -46,6 +47,7 @@ class Connection(asyncio.Protocol):
         "_deadline",
         "_future",
         "_keeper",
+        "_large",
         "_loop",
         "_poll",
         "_reader",
@@ -65,6 +67,7 @@ class Connection(asyncio.Protocol):
         self._future: asyncio.Future[Response] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._deadline = 0.0
+        self._large = False
         self._poll: select.poll | None = None
         self.lost = False
         self.opened = self.idle_since = loop.time()
@@ -100,6 +103,7 @@ class Connection(asyncio.Protocol):
         future: asyncio.Future[Response] = self._loop.create_future()
         self._future = future
         self._reader = ResponseReader(method, max_body)
+        self._large = len(request) > _LARGE_BYTES
         self._deadline = deadline
         # A timer left from an exchange before serves this one too, unless it would come too late.
         if self._timer is None or self._timer.when() > deadline:
@@ -172,8 +176,9 @@ class Connection(asyncio.Protocol):
         if future is None or future.done() or transport is None:
             self.abort()
             return
-        # An answer can come before its request is written; what is left of the request would hit the next one.
-        if reusable and not self.lost and not transport.is_closing() and transport.get_write_buffer_size() == 0:
+        # An upstream may refuse a large request without reading it; what it left unread must not hit the next one.
+        unread = self._large and response.status >= 400
+        if reusable and not unread and not self.lost and not transport.is_closing():
             self.idle_since = self._loop.time()
             if self._keeper is not None:
                 self._keeper.give_back(self)

@@ -27,6 +27,7 @@ little. The limit itself holds for the decoded body, and is checked by whoever d
 
 _OVERHEAD_PER_BYTE: Final = 16
 """Chunk framing allowed for a body byte (bytes): one-byte chunks take five."""
+_REFUSED = (httptools.HttpParserError, httptools.HttpParserUpgrade)
 _END = b"\r\n\r\n"
 _REASON = re.compile(rb"[\t\x20-\x7e\x80-\xff]*")
 _LENGTH = re.compile(rb"0|[1-9][0-9]{0,17}")
@@ -174,7 +175,7 @@ class ResponseReader:
         broken = False
         try:
             parser.feed_data(head)
-        except httptools.HttpParserError:
+        except _REFUSED:
             broken = True
         status = parser.get_status_code()
         if status == 101:
@@ -214,6 +215,9 @@ class ResponseReader:
             self._limit += CODED_SLACK
         if self._method == b"HEAD" or self._status in (204, 304):
             self._remaining = 0
+            if self._method != b"HEAD" and (coding is not None or (self._status == 204 and length not in (None, b"0"))):
+                # It announces a body that it must not have (RFC 9110, 15.3.5), and may send it yet.
+                self._persistent = False
         elif coding is not None:
             self._parser = parser
             self._trailers = []
@@ -236,7 +240,7 @@ class ResponseReader:
         broken = False
         try:
             parser.feed_data(data)
-        except httptools.HttpParserError:
+        except _REFUSED:
             broken = True
         if self._size > self._limit:
             raise body_too_large()
