@@ -97,6 +97,7 @@ _SYNTAX_REMEDIES = (
     ("did not find expected ',' or", "close the bracket, or put a comma between the items"),
     ("unknown escape character", "double a backslash in double quotes, or use single quotes"),
     ("tab character", "indent with spaces"),
+    ("nesting depth", "flatten it"),
     ("did not find expected node content", "close the bracket that is open"),
     ("incompatible YAML", "leave the `%YAML` line out"),
     ("Unicode character escape", "write a character that Unicode has"),

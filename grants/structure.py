@@ -11,7 +11,6 @@ import json
 import math
 import pkgutil
 import re
-from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import Any, final
 
@@ -84,8 +83,7 @@ class Structure:
             case ListNode():
                 items = schema.get("items", {})
                 return [self._value(item, items, (*path, index), report) for index, item in enumerate(node.items)]
-            case Scalar():
-                return _scalar(node, schema, path, report)
+        return _scalar(node, schema, path, report)
 
     def _resolve(self, schema: dict[str, Any]) -> dict[str, Any]:
         """Follow `$ref`. A reference to the dialect itself marks a place where a whole JSON Schema stands."""
@@ -202,7 +200,7 @@ def _described(schema: dict[str, Any]) -> str:
 
 def _type_words(schema: dict[str, Any]) -> str:
     if "enum" in schema:
-        return f"one of {_listed(schema['enum'])}"
+        return _one_of(schema["enum"])
     names = _types(schema)
     if "string" in names:
         return _WORDS["string"]
@@ -222,7 +220,7 @@ def _of_value(keyword: str, kind: Any, schema: dict[str, Any], place: Place) -> 
         case "enum":
             if remedy := schema.get("x-refused", {}).get(place.value) if isinstance(place.value, str) else None:
                 return f"{shown} {remedy}"
-            return f"is {shown}; write {'one of ' if len(kind.options) > 1 else ''}{_listed(kind.options)}"
+            return f"is {shown}; write {_one_of(kind.options)}"
         case "minimum" | "maximum":
             return (
                 f"is {shown}; write a number that is {'at least' if keyword == 'minimum' else 'at most'} {kind.limit}"
@@ -257,8 +255,12 @@ def _shown(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _listed(values: list[Any] | Iterator[Any]) -> str:
+def _listed(values: list[Any]) -> str:
     return ", ".join(quoted(_shown(value)) for value in values)
+
+
+def _one_of(values: list[Any]) -> str:
+    return f"one of {_listed(values)}" if len(values) > 1 else _listed(values)
 
 
 def _one_line(text: str) -> str:

@@ -109,7 +109,7 @@ def _hold_urls(rule: Place) -> None:
 
 def _field_name_holds(place: Place, never: frozenset[str], why: str) -> bool:
     name = place.text.lower()
-    if not _FIELD_NAME.fullmatch(name):
+    if not _FIELD_NAME.fullmatch(place.text):
         place.problem(f"{quoted(place.text)} is not a field name; write letters, digits and hyphens")
     elif name in never or name.startswith("proxy-"):
         place.problem(f"{quoted(place.text)} is {why}")

@@ -7,6 +7,7 @@ Exit codes: 0 done, 1 refused or problems found, 2 wrong usage.
 
 import importlib
 import os
+import re
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -82,7 +83,8 @@ class LazyGroup(click.Group):
 
 def _one_line(error: click.ClickException) -> str:
     """`error: what is wrong (where help is)`, lower case and without a full stop."""
-    text = " ".join(error.format_message().split()).replace("'", "`").replace(". Did", "; did").rstrip(".")
+    text = re.sub(r"'([^']*)'", r"`\1`", " ".join(error.format_message().split()))
+    text = text.replace(". Did", "; did").rstrip(".")
     text = text[:1].lower() + text[1:]
     context = error.ctx if isinstance(error, click.UsageError) else None
     return f"error: {text} (see `{context.command_path} --help`)" if context else f"error: {text}"

@@ -50,7 +50,7 @@ def settings_from_endpoints(
     except SettingsInvalid as invalid:
         problems += [_of_option(problem) for problem in invalid.problems]
     if problems:
-        raise SettingsInvalid(problems)
+        raise SettingsInvalid(sorted(problems, key=_option_first))
     return settings
 
 
@@ -69,7 +69,10 @@ def _endpoint(spec: str, index: int, problems: list[Problem]) -> _Fields:
         elif key not in _KEYS:
             refuse(f"is an unknown key; the keys are {', '.join(f'`{known}`' for known in _KEYS)}", _word(key))
         elif key == "secret":
-            name, _, reference = value.partition("=")
+            name, between, reference = value.partition("=")
+            if not between:
+                refuse("names no reference; write `secret=NAME=REFERENCE`, such as `secret=api=env:TOKEN`", "secret")
+                continue
             if name in secrets:
                 refuse("has one name twice; give each secret its own name", "secret")
             secrets[name] = reference
@@ -97,6 +100,12 @@ def _node(value: "str | _Fields | dict[str, str] | list[str]", line: int) -> Nod
         return ListNode(line=line, column=1, items=tuple(_node(item, line) for item in value))
     entries = {key: Entry(line=line, column=1, value=_node(item, line)) for key, item in value.items()}
     return MapNode(line=line, column=1, entries=entries)
+
+
+def _option_first(problem: Problem) -> tuple[bool, int]:
+    """Options in the order of their number, then files."""
+    number = re.search(r"^--endpoint\[(\d+)\]$", problem.file)
+    return not problem.file.startswith("--"), int(number[1]) if number else -1
 
 
 def _of_option(problem: Problem) -> Problem:

@@ -1,0 +1,356 @@
+"""Settings: every rule, with the place and the words of its refusal, and no secret in any of them."""
+
+# ruff: noqa: E501 - one case is one row
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from grants.message import Authority, Origin
+from grants.problems import Invalid
+from proxy.settings import (
+    Assurance,
+    SettingsInvalid,
+    Sync,
+    TcpListen,
+    UnixListen,
+    default_state,
+    load_settings,
+    settings_from_endpoints,
+)
+from proxy.settings.values import ValueInvalid, parse_duration, parse_listen, parse_size
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+ENDPOINT = "{upstream: 'https://api.example', assurance: semantic, grant: g.yaml}"
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with a grant `g.yaml`, another `bad.yaml` that has a problem, and a bundle `ca.pem`."""
+    (tmp_path / "g.yaml").write_text((EXAMPLES / "github-issues.grant.yaml").read_text())
+    (tmp_path / "bad.yaml").write_text("operations: []\n")
+    (tmp_path / "ca.pem").write_text("-----BEGIN CERTIFICATE-----\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "xdg"))
+    return tmp_path
+
+
+def told(here: Path, text: str) -> list[str]:
+    (here / "s.yaml").write_text(text)
+    with pytest.raises(SettingsInvalid) as caught:
+        load_settings(Path("s.yaml"))
+    return str(caught.value).splitlines()
+
+
+def endpoint(**fields: str) -> str:
+    """Settings with one endpoint, its fields replaced or added as YAML."""
+    all_fields = {"name": "api", "upstream": "https://api.example", "assurance": "semantic", "grant": "g.yaml"}
+    lines = [f"{key}: {value}" for key, value in (all_fields | fields).items() if value]
+    return "proxy: 127.0.0.1:0\nendpoints:\n  - " + "\n    ".join(lines) + "\n"
+
+
+def test_everything_can_be_set(here: Path) -> None:
+    """Each key means what the reference says; relative paths are relative to the file."""
+    directory = here / "conf"
+    directory.mkdir()
+    (directory / "s.yaml").write_text("""
+proxy: localhost:8080
+admin: '[::1]:0'
+state: ./st
+endpoints:
+  - name: api
+    upstream: https://API.example:8443/v1/x/
+    assurance: semantic
+    grant: ../g.yaml
+    secrets: {api: env:TOKEN, b/c: 'file:secret.txt', d: 'exec:pass show d'}
+    listen: unix:api.sock
+    ca: ../ca.pem
+    hosts: ['box:80', '[::1]:9001']
+    timeout: {connect: 500ms, total: 2m}
+  - {upstream: 'https://127.0.0.1:8444', assurance: semantic, grant: ../g.yaml, listen: '127.0.0.1:9001', hosts: [box]}
+audit: {path: stdout, sync: always}
+limits: {headerBytes: 16KiB, bodyBytes: 1000, clients: 5, clientIdle: 1h}
+""")
+    loaded = load_settings(directory / "s.yaml")
+    first, second = loaded.endpoints
+    assert loaded.proxy == TcpListen(host="127.0.0.1", port=8080)
+    assert loaded.admin == TcpListen(host="::1", port=0)
+    assert (str(loaded.proxy), str(loaded.admin)) == ("127.0.0.1:8080", "[::1]:0")
+    assert loaded.state == directory / "st"
+    assert (first.name, first.assurance) == ("api", Assurance.SEMANTIC)
+    assert (first.upstream, first.base) == (Origin(scheme="https", host="api.example", port=8443), ("v1", "x"))
+    assert dict(first.secrets) == {"api": "env:TOKEN", "b/c": f"file:{directory}/secret.txt", "d": "exec:pass show d"}
+    assert first.listen == UnixListen(path=directory / "api.sock")
+    assert str(first.listen) == f"unix:{directory}/api.sock"
+    assert first.ca == directory / "../ca.pem"
+    assert first.hosts == (Authority(host="box", port=80), Authority(host="::1", port=9001))
+    assert (first.connect_timeout, first.total_timeout, first.consented) == (0.5, 120.0, False)
+    assert (second.name, second.consented) == ("127.0.0.1", True)
+    assert second.hosts == (Authority(host="box", port=9001),)
+    assert first.grant is second.grant
+    assert (loaded.audit.path, loaded.audit.sync) == (None, Sync.ALWAYS)
+    assert (loaded.limits.header_bytes, loaded.limits.body_bytes) == (16384, 1000)
+    assert (loaded.limits.clients, loaded.limits.client_idle) == (5, 3600.0)
+
+
+def test_what_is_left_out_has_its_usual_value(here: Path) -> None:
+    """No listeners but the one that is asked for, the user's state directory, the documented limits."""
+    (here / "s.yaml").write_text(f"proxy: '[::1]:1'\nendpoints: [{ENDPOINT}]\n")
+    loaded = load_settings(Path("s.yaml"))
+    assert loaded.admin is None
+    assert loaded.state == here / "xdg" / "grantproxy"
+    assert loaded.audit.path == here / "xdg" / "grantproxy" / "decisions.jsonl"
+    assert loaded.audit.sync is Sync.INTERVAL
+    assert loaded.limits.header_bytes == 65536
+    assert (loaded.endpoints[0].name, loaded.endpoints[0].base) == ("api.example", ())
+    assert (loaded.endpoints[0].connect_timeout, loaded.endpoints[0].total_timeout) == (10.0, 60.0)
+
+
+def test_the_sample_settings_load() -> None:
+    """A sample that does not load is no help."""
+    assert load_settings(EXAMPLES / "grantproxy.yaml").endpoints[0].name == "github"
+
+
+def test_the_state_directory_follows_the_xdg_rules(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """`XDG_STATE_HOME` where it is absolute, else `~/.local/state`."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_STATE_HOME", "relative")
+    assert default_state() == tmp_path / ".local/state/grantproxy"
+    monkeypatch.delenv("XDG_STATE_HOME")
+    assert default_state() == tmp_path / ".local/state/grantproxy"
+
+
+E = "s.yaml:{}: endpoints[0]."
+UPSTREAM = E.format("4:15") + "upstream: "
+REFUSED = [
+    # the whole
+    pytest.param("", ["s.yaml:1:1: top level: is empty; write the file's keys"], id="empty"),
+    pytest.param("operations: []\n", ["s.yaml:1:1: operations: belongs to a grant file; name that file as an endpoint's `grant`", "s.yaml:1:1: endpoints: is missing; add a list: the upstreams that may be used"], id="a-grant"),
+    pytest.param("endpoints: hunter2secret\n", ["s.yaml:1:12: endpoints: is a text; write a list: the upstreams that may be used"], id="text-for-a-list"),
+    pytest.param(endpoint() + "tunnels: {allow: []}\nboxes: []\nworkers: 2\nbroker: {}\n", ["s.yaml:7:1: tunnels: is not in this version; leave it out", "s.yaml:8:1: boxes: is not in this version; leave it out, and keep the listeners on loopback", "s.yaml:9:1: workers: is not in this version; leave it out", "s.yaml:10:1: broker: is not in this version; leave it out"], id="keys-to-come"),
+    pytest.param(endpoint(inject="{A: b}", allowInside="true", capture="false"), [E.format("7:5") + "inject: is not in this version; let the client send `@secret:name`", E.format("8:5") + "allowInside: is not in this version; leave it out", E.format("9:5") + "capture: is not in this version; leave it out"], id="endpoint-keys-to-come"),
+    pytest.param(endpoint(upstraem="x"), [E.format("7:5") + "upstraem: is an unknown key; did you mean `upstream`?"], id="misspelt"),
+    # assurance
+    pytest.param(endpoint(assurance=""), [E.format("3:5") + "assurance: is missing; add `semantic`: what the endpoint promises"], id="no-assurance"),
+    pytest.param(endpoint(assurance="trusted-upstream"), [E.format("5:16") + "assurance: `trusted-upstream` has no relay in this version yet; write `semantic` and a grant"], id="trusted-upstream"),
+    pytest.param(endpoint(assurance="none"), [E.format("5:16") + "assurance: is `none`; write `semantic`"], id="other-assurance"),
+    # upstream
+    pytest.param(endpoint(upstream="http://api.example"), [UPSTREAM + "is not https, which a semantic endpoint needs; write `https://host`"], id="http"),
+    pytest.param(endpoint(upstream="HTTPS://api.example"), [UPSTREAM + "is not https, which a semantic endpoint needs; write `https://host`"], id="upper-case-scheme"),
+    pytest.param(endpoint(upstream="api.example"), [UPSTREAM + "is not a URL; write `https://host`"], id="no-scheme"),
+    *(pytest.param(endpoint(upstream=f"'{url}'"), [UPSTREAM + "holds a user or a password; put the credential into `secrets`"], id=f"userinfo-{index}") for index, url in enumerate(["https://hunter2@api.example", "https://u:hunter2@api.example/x", "https://@api.example"])),
+    *(pytest.param(endpoint(upstream=f"'{url}'"), [UPSTREAM + "has a query or a fragment; write the origin and, if there is one, the path"], id=f"query-{index}") for index, url in enumerate(["https://a.example?k=hunter2", "https://a.example/#f", "https://a.example/x?", "https://a.example#"])),
+    *(pytest.param(endpoint(upstream=f"'{url}'"), [UPSTREAM + "has a path that is not normal; leave out `//`, dot segments and everything encoded"], id=f"path-{index}") for index, url in enumerate(["https://a.example//", "https://a.example/a//b", "https://a.example/./a", "https://a.example/a/..", "https://a.example/a%20b", "https://a.example/a;b", "https://a.example/a\\b", "https://a.example/é", "https://a.example/a b"])),
+    *(pytest.param(endpoint(upstream=f"'{url}'"), [UPSTREAM + "has a host or a port that can be read in more than one way; write `https://host:port`"], id=f"authority-{index}") for index, url in enumerate(["https://", "https:///x", "https://a.example:", "https://a.example:0443", "https://a.example:70000", "https://127.1", "https://0x7f000001", "https://a.example.", "https://a_b", "https://[::1", "https://é"])),
+    pytest.param(endpoint(upstream="[hunter2]"), [UPSTREAM + "is a list; write a text: the origin and, if there is one, the path that requests go to, such as `https://api.github.com`"], id="upstream-as-a-list"),
+    # grant
+    pytest.param(endpoint(grant=""), [E.format("3:5") + "grant: is missing; add a text: the grant file, such as `github.grant.yaml`"], id="no-grant"),
+    pytest.param(endpoint(grant="nope.yaml"), [E.format("6:12") + "grant: `nope.yaml` does not exist; write the path of a grant file"], id="grant-that-is-not-there"),
+    pytest.param(endpoint(grant="'.'"), [E.format("6:12") + "grant: `.` is a directory or a device; write the path of a grant file"], id="grant-that-is-a-directory"),
+    pytest.param(endpoint(grant="/dev/zero"), [E.format("6:12") + "grant: `/dev/zero` is a directory or a device; write the path of a grant file"], id="grant-that-never-ends"),
+    pytest.param(endpoint(grant='"a\\0b"'), [E.format("6:12") + "grant: `a\\x00b` does not exist; write the path of a grant file"], id="grant-with-a-nul"),
+    pytest.param(endpoint(grant="''"), [E.format("6:12") + "grant: is the text ``; write a path"], id="grant-without-a-path"),
+    pytest.param(endpoint(grant="bad.yaml") + f"  - {ENDPOINT.replace('g.yaml', 'bad.yaml').replace('api.', 'b.')}\nadmin: x\n", ["s.yaml:8:8: admin: is not a listen address; write `127.0.0.1:8080`, `[::1]:8080` or `unix:path`", "bad.yaml:1:13: operations: is empty; list at least 1"], id="grant-with-problems-told-once-after-those-of-the-settings"),
+    # names
+    pytest.param(endpoint(name="' '"), [E.format("3:11") + "name: is ` `; write letters, digits, `.`, `_` and `-`"], id="blank-name"),
+    pytest.param(endpoint(name='"a\\nb"'), [E.format("3:11") + "name: is `a\\nb`; write letters, digits, `.`, `_` and `-`"], id="name-on-two-lines"),
+    pytest.param(endpoint() + "  - {name: api, upstream: 'https://b.example', assurance: semantic, grant: g.yaml}\n", ["s.yaml:7:12: endpoints[1].name: is called `api`, as endpoint 0; name it differently"], id="name-twice"),
+    pytest.param(f"endpoints:\n- {ENDPOINT[:-1]}, listen: '127.0.0.1:1'}}\n- {ENDPOINT[:-1]}, listen: '127.0.0.1:2'}}\n", ["s.yaml:3:3: endpoints[1]: is called `api.example`, as endpoint 0; name it differently"], id="default-name-twice"),
+    # secrets
+    *(pytest.param(endpoint(secrets=f"{{api: {value}}}"), [E.format("7:20") + "secrets.api: does not say where the secret is; write `env:NAME`, `file:PATH` or `exec:COMMAND`"], id=f"secret-{index}") for index, value in enumerate(["hunter2secret", "'env:'", "'env:1X'", "'env:hunter2-x'", "'file:'", "'exec: '", "'vault:x'", "''", '"file:a\\0"'])),
+    pytest.param(endpoint(secrets="{'a b': 'env:X'}"), [E.format("7:22") + "secrets[`a b`]: has a name that no reference can hold; write letters, digits, `.`, `_`, `-` and `/`"], id="secret-name"),
+    pytest.param(endpoint(secrets="[hunter2]"), [E.format("7:14") + "secrets: is a list; write a map: by reference name, where the value is"], id="secrets-as-a-list"),
+    pytest.param(endpoint(secrets="hunter2"), [E.format("7:14") + "secrets: is a text; write a map: by reference name, where the value is"], id="secrets-as-a-text"),
+    pytest.param(endpoint(secrets="{api: [hunter2]}"), [E.format("7:20") + "secrets.api: is a list; write `env:NAME`, `file:PATH` or `exec:COMMAND`"], id="secret-as-a-list"),
+    # listeners
+    pytest.param(endpoint().replace("127.0.0.1:0", "0.0.0.0:8080"), ["s.yaml:1:8: proxy: is not a loopback address, and everyone there could use the credentials; write `127.0.0.1`"], id="every-address"),
+    pytest.param(endpoint().replace("127.0.0.1:0", "'[::]:8080'"), ["s.yaml:1:8: proxy: is not a loopback address, and everyone there could use the credentials; write `127.0.0.1`"], id="every-address-of-ipv6"),
+    pytest.param(endpoint(listen="10.0.0.1:80") + "admin: 192.0.2.1:80\n", [E.format("7:13") + "listen: is not a loopback address, and everyone there could use the credentials; write `127.0.0.1`", "s.yaml:8:8: admin: is not a loopback address, and everyone there could use the credentials; write `127.0.0.1`"], id="admin-and-listen"),
+    pytest.param(f"endpoints: [{ENDPOINT}]\n", ["s.yaml:1:13: endpoints[0].listen: is missing, and `proxy` is too, so nobody can reach this; add one of them"], id="no-front"),
+    pytest.param(endpoint(listen="127.0.0.1:9001") + "admin: localhost:9001\n", [E.format("7:13") + "listen: is the address of `admin` already; choose another port"], id="one-address-twice"),
+    pytest.param(endpoint(listen="unix:a") + "admin: unix:a\n", [E.format("7:13") + "listen: is the address of `admin` already; choose another port"], id="one-socket-twice"),
+    pytest.param(endpoint() + "  - {name: b, upstream: 'https://API.example:443/x', assurance: semantic, grant: g.yaml}\n", ["s.yaml:7:25: endpoints[1].upstream: has the host and port of `api`, and the proxy front could not tell them apart; put both into one endpoint, or leave `proxy` out"], id="one-host-twice-on-the-proxy-front"),
+    # hosts
+    pytest.param(endpoint(hosts="[box]"), [E.format("7:5") + "hosts: needs `listen`; add that, or leave it out", E.format("7:13") + "hosts[0]: is `box`, and the listener's port is not fixed; write `name:port`"], id="hosts-without-a-listener"),
+    pytest.param(endpoint(listen="127.0.0.1:0", hosts="[box, 'a b', 'box:80']"), [E.format("8:13") + "hosts[0]: is `box`, and the listener's port is not fixed; write `name:port`", E.format("8:18") + "hosts[1]: is `a b`; write `name` or `name:port`"], id="hosts-on-any-port"),
+    # ca, timeout
+    pytest.param(endpoint(ca="nope.pem"), [E.format("7:9") + "ca: `nope.pem` does not exist; write the path of a PEM bundle"], id="ca-that-is-not-there"),
+    pytest.param(endpoint(ca="g.yaml"), [E.format("7:9") + "ca: `g.yaml` holds no certificate; write the path of a PEM bundle"], id="ca-that-is-none"),
+    pytest.param(endpoint(timeout="{connect: 5, total: 0s}"), [E.format("7:24") + "timeout.connect: is `5`; write a number and its unit, such as `10s`, `500ms` or `2m`", E.format("7:34") + "timeout.total: is `0s`; write a number and its unit, such as `10s`, `500ms` or `2m`"], id="timeouts"),
+    pytest.param(endpoint(timeout="{connect: 99999999999s}"), [E.format("7:24") + "timeout.connect: is not a duration; write a number and its unit, such as `10s`, `500ms` or `2m`"], id="timeout-beyond-all-bounds"),
+    # audit and limits
+    pytest.param(endpoint() + "audit: {path: '', sync: never}\n", ["s.yaml:7:15: audit.path: is the text ``; write a path", "s.yaml:7:25: audit.sync: is `never`; write one of `always`, `interval`, `off`"], id="audit"),
+    pytest.param(endpoint() + 'audit: {path: "a\\0"}\n', ["s.yaml:7:15: audit.path: names no file; write a path, or `stdout`"], id="audit-path-with-a-nul"),
+    pytest.param(endpoint() + "limits: {headerBytes: 64KB, bodyBytes: 0, clients: '3', clientIdle: 10}\n", ["s.yaml:7:23: limits.headerBytes: is `64KB`; write `64KiB`, `32MiB` or a plain number of bytes", "s.yaml:7:40: limits.bodyBytes: is `0`; write `64KiB`, `32MiB` or a plain number of bytes", "s.yaml:7:52: limits.clients: is the text `3`; write a plain number: connections at one time", "s.yaml:7:69: limits.clientIdle: is `10`; write a number and its unit, such as `10s`, `500ms` or `2m`"], id="limits"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "expected"), REFUSED)
+def test_what_is_wrong_is_told_with_its_remedy(here: Path, text: str, expected: list[str]) -> None:
+    """Each rule, with file, line, column, path and remedy, nothing besides, and never what may be a secret."""
+    assert told(here, text) == expected
+    assert "hunter2" not in "".join(expected)
+
+
+@pytest.mark.parametrize(
+    ("host", "consented"),
+    [("localhost", True), ("127.0.0.1", True), ("[::1]", True), ("10.0.0.1:8443", True), ("a.example", False), ("localhost.example", False)],
+)  # fmt: skip
+def test_an_address_or_localhost_is_consent(here: Path, host: str, consented: bool) -> None:
+    """An upstream written as an address or as `localhost` may be inside; a name may not."""
+    (here / "s.yaml").write_text(endpoint(upstream=f"'https://{host}'"))
+    assert load_settings(Path("s.yaml")).endpoints[0].consented is consented
+
+
+def test_one_host_may_have_two_base_urls(here: Path) -> None:
+    """Two endpoints of one host and port are told apart by their listeners, where there is no proxy front."""
+    one, two = (
+        ENDPOINT.replace("{", f"{{name: {name}, listen: '127.0.0.1:{port}', ") for name, port in [("a", 1), ("b", 2)]
+    )
+    (here / "s.yaml").write_text(f"endpoints: [{one}, {two}]\n")
+    assert [found.name for found in load_settings(Path("s.yaml")).endpoints] == ["a", "b"]
+
+
+def test_any_free_port_may_be_asked_for_twice(here: Path) -> None:
+    """Port 0 is never the same port."""
+    (here / "s.yaml").write_text("admin: 127.0.0.1:0\n" + endpoint(listen="127.0.0.1:0"))
+    assert load_settings(Path("s.yaml")).admin == TcpListen(host="127.0.0.1", port=0)
+
+
+def test_a_file_that_is_not_there_is_told(here: Path) -> None:
+    """A file that cannot be read has no lines."""
+    with pytest.raises(SettingsInvalid) as caught:
+        load_settings(Path("nope.yaml"))
+    assert str(caught.value) == "nope.yaml: does not exist; write the path of a file"
+
+
+def test_a_file_that_may_not_be_read_is_told(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system's own reason is passed on."""
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(SettingsInvalid) as caught:
+        load_settings(Path("g.yaml"))
+    assert str(caught.value) == "g.yaml: cannot be read: permission denied; write the path of a file"
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("1", 1), ("64KiB", 65536), ("32MiB", 32 * 1024**2), ("2GiB", 2 * 1024**3), ("7B", 7)]
+)
+def test_sizes(text: str, size: int) -> None:
+    """Bytes with a binary unit, or plain."""
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "0", "64KB", "64 KiB", "1.5MiB", "-1", "64kib", "KiB", "01", "9" * 20, "1\n"])
+def test_what_is_no_size(text: str) -> None:
+    """One spelling, so that nobody has to guess what a unit is."""
+    with pytest.raises(ValueInvalid):
+        parse_size(text)
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("500ms", 0.5), ("10s", 10.0), ("2m", 120.0), ("1h", 3600.0)])
+def test_durations(text: str, seconds: float) -> None:
+    """A number and its unit."""
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "10", "0s", "1.5s", "10 s", "-1s", "s", "1d", "10S", "1s\n"])
+def test_what_is_no_duration(text: str) -> None:
+    """No unit, no duration."""
+    with pytest.raises(ValueInvalid):
+        parse_duration(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "port"),
+    [("127.0.0.1:8080", "127.0.0.1", 8080), ("127.9.9.9:0", "127.9.9.9", 0), ("[::1]:65535", "::1", 65535), ("[0:0::1]:1", "::1", 1), ("localhost:5", "127.0.0.1", 5)],
+)  # fmt: skip
+def test_listen_addresses(text: str, host: str, port: int) -> None:
+    """A loopback address and a port; `localhost` is 127.0.0.1."""
+    assert parse_listen(text, directory=Path()) == TcpListen(host=host, port=port)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "8080", ":8080", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536", "127.0.0.1:08", "127.1:80", "0177.0.0.1:80", "::1:80", "[::1]", "[1.2.3.4]:80", "[::ffff:10.0.0.1]:80", "example.com:80", "*:80", "unix:", "unix:a\0b", "unix:" + "x" * 101, "127.0.0.1:80\n", "0.0.0.0:1", "[::]:1", "169.254.169.254:1"],
+)  # fmt: skip
+def test_what_is_no_listen_address(text: str) -> None:
+    """Anything else is refused, and so is every address that others can reach."""
+    with pytest.raises(ValueInvalid):
+        parse_listen(text, directory=Path())
+
+
+# --- settings without a file ---
+
+
+def test_endpoints_on_the_command_line_mean_what_a_file_means(here: Path) -> None:
+    """Every field of an endpoint has its key in `--endpoint`."""
+    spec = "name=api; upstream=https://api.example/v1;assurance=semantic;grant=./g.yaml;secret=api=env:X;secret=b=exec:a=b;"
+    spec += "listen=127.0.0.1:9001;ca=ca.pem;host=box;host=box:80;connect=1s;total=2s"
+    loaded = settings_from_endpoints([spec], proxy="127.0.0.1:0", admin="[::1]:0", state="st")
+    (found,) = loaded.endpoints
+    assert (loaded.proxy, loaded.admin) == (TcpListen(host="127.0.0.1", port=0), TcpListen(host="::1", port=0))
+    assert loaded.state == Path("st")
+    assert (found.name, str(found.upstream), found.base) == ("api", "https://api.example", ("v1",))
+    assert dict(found.secrets) == {"api": "env:X", "b": "exec:a=b"}
+    assert found.listen == TcpListen(host="127.0.0.1", port=9001)
+    assert found.hosts == (Authority(host="box", port=9001), Authority(host="box", port=80))
+    assert (found.connect_timeout, found.total_timeout, found.ca) == (1.0, 2.0, Path("ca.pem"))
+
+
+def test_problems_of_the_command_line_name_their_option(here: Path) -> None:
+    """`--endpoint[0]: …`, in order; what is in a grant file keeps its place there; no secret in any of them."""
+    with pytest.raises(SettingsInvalid) as caught:
+        settings_from_endpoints(
+            [
+                "upstream=https://a.example;secret=hunter2;foo=1;hunter2;hunter2!=x;assurance=semantic;listen=1.2.3.4:1",
+                "upstream=x;upstream=y;grant=bad.yaml;total=1s;total=2s;secret=a=hunter2;secret=a=env:X",
+            ],
+            proxy="x:1",
+        )
+    assert str(caught.value).splitlines() == [
+        "--proxy: is not a listen address; write `127.0.0.1:8080`, `[::1]:8080` or `unix:path`",
+        "--endpoint[0]: secret: names no reference; write `secret=NAME=REFERENCE`, such as `secret=api=env:TOKEN`",
+        "--endpoint[0]: foo: is an unknown key; the keys are `name`, `upstream`, `assurance`, `grant`, `secret`, `listen`, `ca`, `host`, `connect`, `total`",
+        "--endpoint[0]: has a part without `=`; write `key=value;key=value`, and a value that holds `;` into a file",
+        "--endpoint[0]: a key: is an unknown key; the keys are `name`, `upstream`, `assurance`, `grant`, `secret`, `listen`, `ca`, `host`, `connect`, `total`",
+        "--endpoint[0]: grant: is missing; add a text: the grant file, such as `github.grant.yaml`",
+        "--endpoint[0]: listen: is not a loopback address, and everyone there could use the credentials; write `127.0.0.1`",
+        "--endpoint[1]: upstream: is here twice; keep one of them",
+        "--endpoint[1]: total: is here twice; keep one of them",
+        "--endpoint[1]: secret: has one name twice; give each secret its own name",
+        "--endpoint[1]: assurance: is missing; add `semantic`: what the endpoint promises",
+        "--endpoint[1]: upstream: is not a URL; write `https://host`",
+        "bad.yaml:1:13: operations: is empty; list at least 1",
+    ]
+
+
+def test_no_endpoint_is_a_problem(here: Path) -> None:
+    """A proxy without an endpoint allows nothing."""
+    with pytest.raises(SettingsInvalid, match=r"^--endpoint: is empty; list at least 1$"):
+        settings_from_endpoints([])
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    st.lists(
+        st.one_of(
+            st.text(max_size=40),
+            st.from_regex(r"((name|upstream|secret|listen|host|total|ca|grant)=[^;]{0,9};){1,4}", fullmatch=True),
+        ),
+        max_size=3,
+    )
+)
+def test_any_spec_gives_settings_or_problems(specs: list[str]) -> None:
+    """Whatever stands on the command line: settings or `SettingsInvalid`, and nothing else."""
+    try:
+        settings_from_endpoints(specs, proxy="127.0.0.1:0")
+    except Invalid as invalid:
+        lines = [str(problem) for problem in invalid.problems]
+    assert lines
+    assert all("\n" not in line for line in lines)
