@@ -30,11 +30,11 @@ def running(tmp_path_factory: pytest.TempPathFactory, certificates: Certificates
                         "upstream": f"https://localhost:{port}",
                         "assurance": "semantic",
                         "grant": file.name,
-                        "secrets": {**{key: f"env:CASE_{key.upper()}" for key in SECRETS}, "empty": "env:CASE_EMPTY"},
+                        "secrets": {key: f"env:CASE_{key.upper()}" for key in SECRETS},
                         "listen": "127.0.0.1:0",
                         "ca": str(certificates.ca),
                     }
                 )
         environment = {f"CASE_{key.upper()}": value for key, value in SECRETS.items()}
-        proxy = Proxy(folder, {"endpoints": endpoints}, {**environment, "CASE_EMPTY": ""})
+        proxy = Proxy(folder, {"endpoints": endpoints}, environment)
         yield Field(stack.enter_context(proxy), other, lit, dark)

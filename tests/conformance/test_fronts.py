@@ -33,7 +33,7 @@ def test_row(case: Case, front: str, running: Field) -> None:
     running.proxy.new_records()
     with running.open(case, front) as client:
         shown = client.exchange(case.request.wire(running.names(case, front)), case.request.method)
-        if case.front.rule == ("bad-request",) and case.front.status == (400,):
+        if shown.status == 400:
             assert client.closed(), "after an unreadable head the connection is closed"
     (record,) = running.proxy.decisions()
     assert record["mode"] == ("terminate" if front == "base" else "proxy")
