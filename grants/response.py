@@ -64,15 +64,13 @@ def scan_intermediate(response: Response, needles: Iterable[Secret], *, operatio
 
 def _examine(response: Response, needles: Iterable[Secret], limit: int, operation: str | None) -> bytes | Deny:
     """Size and credential: what every answer is held to. Returns the decoded body."""
-    match head_fault(response):
-        case HeadFault.MALFORMED:
-            detail = "the upstream's answer has a field that is not well formed"
-            return _deny(Rule.UPSTREAM_ERROR, Reason.MALFORMED, detail, operation)
-        case HeadFault.TOO_LARGE:
-            detail = f"the answer's header is over {MAX_FIELDS} fields or {MAX_HEAD_BYTES} bytes"
-            return _deny(Rule.RESPONSE_SIZE, Reason.RESPONSE_HEAD_TOO_LARGE, detail, operation)
-        case None:
-            pass
+    fault = head_fault(response)
+    if fault is HeadFault.MALFORMED:
+        detail = "the upstream's answer has a field that is not well formed"
+        return _deny(Rule.UPSTREAM_ERROR, Reason.MALFORMED, detail, operation)
+    if fault is HeadFault.TOO_LARGE:
+        detail = f"the answer's header is over {MAX_FIELDS} fields or {MAX_HEAD_BYTES} bytes"
+        return _deny(Rule.RESPONSE_SIZE, Reason.RESPONSE_HEAD_TOO_LARGE, detail, operation)
     try:
         layers = decode(content_codings(response.fields), response.body, limit=limit)
     except CodingError as error:
@@ -86,13 +84,12 @@ def _examine(response: Response, needles: Iterable[Secret], limit: int, operatio
 
 
 def _undecodable(fault: CodingFault, limit: int, operation: str | None) -> Deny:
-    match fault:
-        case CodingFault.TOO_LARGE:
-            return _too_large(limit, operation)
-        case CodingFault.MALFORMED:
-            detail = "the answer's body is not one complete stream of its content coding"
-        case CodingFault.UNKNOWN | CodingFault.TOO_MANY:
-            detail = f"the answer's content coding is not at most {MAX_CODINGS} of gzip, deflate, br, zstd"
+    if fault is CodingFault.TOO_LARGE:
+        return _too_large(limit, operation)
+    if fault is CodingFault.MALFORMED:
+        detail = "the answer's body is not one complete stream of its content coding"
+    else:
+        detail = f"the answer's content coding is not at most {MAX_CODINGS} of gzip, deflate, br, zstd"
     return _deny(Rule.UPSTREAM_ERROR, Reason.RESPONSE_CODING, detail, operation)
 
 
