@@ -83,7 +83,7 @@ class LazyGroup(click.Group):
 
 def _one_line(error: click.ClickException) -> str:
     """`error: what is wrong (where help is)`, lower case and without a full stop."""
-    text = re.sub(r"'([^']*)'", r"`\1`", " ".join(error.format_message().split()))
+    text = re.sub(r"(?<!\w)'([^']*)'(?!\w)", r"`\1`", " ".join(error.format_message().split()))
     text = text.replace(". Did", "; did").rstrip(".")
     text = text[:1].lower() + text[1:]
     context = error.ctx if isinstance(error, click.UsageError) else None
