@@ -112,6 +112,11 @@ def write_whole(path: Path, data: bytes, mode: int = PRIVATE_FILE) -> None:
                 file.flush()
                 os.fsync(file.fileno())
             temporary.rename(path)
+            directory = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.fsync(directory)
+            finally:
+                os.close(directory)
         finally:
             temporary.unlink(missing_ok=True)
     except OSError as error:

@@ -11,7 +11,7 @@ import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, final
+from typing import ClassVar, Protocol, final
 
 from grants.secret import Secret, SecretInvalid
 
@@ -42,6 +42,11 @@ class Source(Protocol):
         """Seconds for which a value that was read is used before it is read again; None: until the next start."""
         ...
 
+    @property
+    def grace(self) -> float:
+        """Seconds for which an older value still serves while it is read again; 0: requests wait for the new one."""
+        ...
+
     def read(self) -> Secret:
         """Read the value. Blocks; call it in a thread once the program serves.
 
@@ -55,6 +60,8 @@ class Source(Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvSource:
     """`env:NAME`, read once per start."""
+
+    grace: ClassVar[float] = 0.0
 
     name: str
     environment: Mapping[bytes, bytes] = field(default_factory=lambda: os.environb, repr=False)
@@ -76,6 +83,8 @@ class EnvSource:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSource:
     """`file:PATH`, read again at most once a second, so that a rotated file is seen without a restart."""
+
+    grace: ClassVar[float] = 0.0
 
     path: Path
 
@@ -109,7 +118,10 @@ class ExecSource:
     """`exec:COMMAND ARGS`, split as a POSIX shell splits words but run without one; run again after a minute.
 
     The environment is the program's own, the working directory that of the settings file. Standard error is discarded.
+    For another minute the value still serves while the command runs, so that a slow one holds no request.
     """
+
+    grace: ClassVar[float] = EXEC_TTL_SECONDS
 
     arguments: tuple[str, ...] = field(repr=False)
     directory: Path

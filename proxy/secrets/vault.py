@@ -1,8 +1,9 @@
 """The secrets of one endpoint: what a request may carry now, and what an answer may not show.
 
-Opening costs a clock reading until a source is due. Then one thread reads what is due, everybody who opens meanwhile
-waits for that one read, and the loop goes on. What was read last stays forbidden in answers when it can no longer be
-read, and after a rotation for as long as the old value may still be accepted upstream.
+Opening costs a clock reading until a source is due. Then one thread reads what is due and the loop goes on; everybody
+who opens meanwhile waits for that one read, unless the value that is there may still serve (`Source.grace`). What was
+read last stays forbidden in answers when it can no longer be read, and after a rotation for as long as the old value
+may still be accepted upstream.
 """
 
 import asyncio
@@ -37,6 +38,7 @@ class _Entry:
 
     source: Source
     due: float = -math.inf
+    overdue: float = -math.inf
     value: Secret | None = None
     last: Secret | None = None
     before: _Replaced = field(default_factory=dict)
@@ -61,7 +63,7 @@ class EndpointVault:
         self._clock = clock
         self._inherited: _Replaced = {}
         self._held = Held(values={})
-        self._next = -math.inf if sources else math.inf
+        self._due = self._overdue = -math.inf if sources else math.inf
         self._reading: asyncio.Future[None] | None = None
 
     def __repr__(self) -> str:
@@ -94,15 +96,16 @@ class EndpointVault:
 
     async def open(self) -> Held:
         """The values now; the same object until something changes. Never raises but when the caller is cancelled."""
-        if self._clock() < self._next:
+        now = self._clock()
+        if now < self._due:
             return self._held
         if self._reading is None:
-            now = self._clock()
             loop = asyncio.get_running_loop()
             self._reading = loop.create_future()
             work = loop.run_in_executor(_readers, self._read_due, now)
             work.add_done_callback(lambda done: self._finish(done, now))
-        await asyncio.shield(self._reading)
+        if now >= self._overdue:
+            await asyncio.shield(self._reading)
         return self._held
 
     def _finish(self, work: "asyncio.Future[dict[str, Secret | str]]", now: float) -> None:
@@ -140,9 +143,10 @@ class EndpointVault:
                 entry.value = entry.last = outcome
                 entry.trouble = None
                 entry.due = math.inf if lasts is None else now + lasts
+                entry.overdue = entry.due + entry.source.grace
             else:
                 entry.value, entry.trouble = None, outcome
-                entry.due = math.inf if lasts is None else now + min(lasts, RETRY_SECONDS)
+                entry.due = entry.overdue = math.inf if lasts is None else now + min(lasts, RETRY_SECONDS)
         needles: dict[Secret, None] = {}
         for entry in self._entries.values():
             entry.before = _living(entry.before, KEEP_VALUES, now)
@@ -154,7 +158,8 @@ class EndpointVault:
         values = {name: entry.value for name, entry in self._entries.items() if entry.value is not None}
         if values != self._held.values or tuple(needles) != self._held.needles:
             self._held = Held(values=values, needles=tuple(needles))
-        self._next = min((entry.due for entry in self._entries.values()), default=math.inf)
+        self._due = min((entry.due for entry in self._entries.values()), default=math.inf)
+        self._overdue = min((entry.overdue for entry in self._entries.values()), default=math.inf)
 
 
 def _replace(replaced: _Replaced, value: Secret, now: float) -> None:

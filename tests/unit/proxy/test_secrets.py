@@ -317,11 +317,12 @@ class Counting:
     """A source that counts its reads and can be slow or broken."""
 
     lasts = 1.0
+    grace = 0.0
 
     def __init__(self) -> None:
         self.reads = 0
         self.wait = 0.0
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
 
     def read(self) -> Secret:
         self.reads += 1
@@ -351,12 +352,14 @@ def test_many_openers_share_one_read_and_the_loop_goes_on() -> None:
     assert counting.reads == 1
 
 
-def test_a_source_that_breaks_makes_its_name_absent() -> None:
+@pytest.mark.parametrize("fault", [RuntimeError, SystemExit])
+def test_a_source_that_breaks_makes_its_name_absent(fault: type[BaseException]) -> None:
     """Opening never raises: a fault in a source is a secret that cannot be read, and its text is not shown."""
     counting = Counting()
-    counting.error = RuntimeError(CANARY.decode())
+    counting.error = fault(CANARY.decode())
     vault = EndpointVault("e", {"api": counting})
     assert asyncio.run(vault.open()) == Held(values={})
+    counting.error = RuntimeError(CANARY.decode())
     [problem] = vault.check()
     assert CANARY.decode() not in problem
 
@@ -396,5 +399,32 @@ def test_a_failed_command_is_tried_again_soon(tmp_path: Path) -> None:
     (tmp_path / "token").write_bytes(b"value-two")
     clock.now += source_module.RETRY_SECONDS
     assert _reveal(asyncio.run(vault.open())) == {"api": CANARY}
-    clock.now += source_module.EXEC_TTL_SECONDS
+    clock.now += 2 * source_module.EXEC_TTL_SECONDS
     assert _reveal(asyncio.run(vault.open())) == {"api": b"value-two"}
+
+
+def test_a_command_runs_again_while_its_value_still_serves() -> None:
+    """A slow command holds no request for another minute; then requests wait for it."""
+    counting = Counting()
+    counting.lasts, counting.grace = 60.0, 60.0
+    clock = Clock()
+    vault = EndpointVault("e", {"api": counting}, clock=clock)
+    assert vault.check() == ()
+    counting.wait = 0.2
+
+    async def run() -> None:
+        clock.now += 61
+        began = time.monotonic()
+        held = await vault.open()
+        assert await vault.open() is held
+        assert time.monotonic() - began < 0.15
+        await asyncio.sleep(0.3)
+        assert counting.reads == 2
+        assert await vault.open() is held
+        clock.now += 121
+        began = time.monotonic()
+        await vault.open()
+        assert time.monotonic() - began > 0.15
+        assert counting.reads == 3
+
+    asyncio.run(run())
