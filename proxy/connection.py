@@ -34,7 +34,7 @@ def table(addons: Sequence[object]) -> Table:
 @final
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """What mitmproxy asks a new connection for its addresses. Those of a Unix socket are empty; it cannot print that."""
+    """What mitmproxy asks a new connection for its addresses. A Unix socket has empty ones, which it cannot print."""
 
     writer: asyncio.StreamWriter
 
