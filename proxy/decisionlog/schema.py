@@ -18,7 +18,7 @@ from .lines import FIELDS
 
 FILE = "record.schema.json"
 
-_NAME = {"type": "string", "pattern": r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"}
+_NAME = {"type": "string", "pattern": r"^[A-Za-z0-9._:-]{1,261}$"}  # a host stands in for a name that was left out
 _HOST = {"type": "string", "pattern": r"^[a-z0-9_.:-]{1,261}$"}
 _HASH = {"type": "string", "pattern": r"^[0-9a-f]{64}$"}
 _OPERATION = {"type": "string", "minLength": 1, "description": "the operation's name, as the grant's author wrote it"}
@@ -65,7 +65,7 @@ def build() -> dict[str, object]:
         "secret_refs": {
             "type": "array",
             "uniqueItems": True,
-            "items": {"type": "string", "pattern": r"^[A-Za-z0-9._/-]{1,128}$"},
+            "items": {"type": "string", "pattern": r"^[A-Za-z0-9._/-]{1,256}$"},
         },
         "signals": {"type": "array", "uniqueItems": True, "items": {"enum": [signal.value for signal in Signal]}},
         "labels": {"type": "array", "items": {"type": "string", "pattern": r"^[a-z0-9][a-z0-9._:-]{0,63}$"}},
