@@ -51,6 +51,7 @@ def place(call: Call, fronts: Fronts) -> Outcome:
     """
     address = urlsplit(fronts.base if call.front is Front.BASE else fronts.proxy)
     with socket.create_connection((address.hostname, address.port), _TIMEOUT) as plain:
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if call.front is Front.BASE:
             return _ask(call, plain, address.netloc)
         authority = call.authority or fronts.api

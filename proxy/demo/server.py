@@ -91,7 +91,7 @@ class DemoProxy:
     def audit(self, command: str) -> subprocess.CompletedProcess[str]:
         """What `grantproxy audit COMMAND` prints of the log."""
         return subprocess.run(  # noqa: S603  our own interpreter and module
-            [sys.executable, "-m", "proxy.cli", "audit", command, str(self.log)],
+            [sys.executable, "-m", "proxy.cli", "audit", command, "--config", str(self.settings)],
             capture_output=True,
             text=True,
             check=False,
