@@ -84,7 +84,7 @@ def seal(request: Outgoing, held: Mapping[str, Secret], known: frozenset[str]) -
 
 
 def _searched(name: bytes, value: bytes) -> bytes:
-    """Where references are looked for. Credentials that cannot be decoded were denied before; they are searched as sent."""
+    """Where references are looked for. Credentials that cannot be decoded were denied before: searched as sent."""
     plain = seen(name, value)
     return value if plain is None else plain
 

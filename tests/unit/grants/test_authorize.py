@@ -21,10 +21,12 @@ from support.grants import (
     rule,
 )
 
-from grants.authorize import Allow, Granted, authorize_body, authorize_head
+from grants.authorize import Allow, Granted, authorize_body, authorize_head, authorize_target
 from grants.decision import Deny, Reason, Rule
 from grants.endpoint import Endpoint
+from grants.message import Origin
 from grants.model import Redirects
+from grants.target import RequestTarget
 
 type Line = tuple[str | bytes, str | bytes]
 
@@ -37,7 +39,9 @@ API = endpoint(
     operation("package", "GET", "/{package}", {"package": ["@scope/name"]}),
     operation("number", "GET", "/numbers/{id}", {"id": pattern("[0-9]{1,9}|[^0-9].*")}),
     operation("status", "HEAD", "/status"),
-    operation("basic", "GET", "/basic", headers=[rule("Authorization", matching="Basic x-access-token:@secret:[a-z]+")]),
+    operation(
+        "basic", "GET", "/basic", headers=[rule("Authorization", matching="Basic x-access-token:@secret:[a-z]+")]
+    ),
     operation("two", "GET", "/two", headers=[rule("Authorization", matching="Token @secret:[a-z]+,@secret:[a-z]+")]),
     operation("search", "GET", "/search", query=[rule("q", matching=".*")]),
 )
@@ -87,11 +91,15 @@ ALLOWED = [
     pytest.param("GET", "/@scope%2fname", [], "package", b"/@scope%2Fname", id="scoped package"),
     pytest.param("GET", "/numbers/42", [], "number", b"/numbers/42", id="pattern"),
     pytest.param("HEAD", "/status", [], "status", b"/status", id="granted HEAD"),
-    pytest.param("GET", ISSUES + "?state=open", [BEARER], "list-open-issues", ISSUES.encode() + b"?state=open", id="all"),
+    pytest.param(
+        "GET", ISSUES + "?state=open", [BEARER], "list-open-issues", ISSUES.encode() + b"?state=open", id="all"
+    ),
     pytest.param("GET", "/basic", [("Authorization", BASIC)], "basic", b"/basic", id="Basic"),
     pytest.param("GET", "/two", [("Authorization", "Token @secret:a,@secret:b")], "two", b"/two", id="two references"),
     pytest.param("GET", "/search?q=@secret:api", [], "search", b"/search?q=%40secret%3Aapi", id="reference in a query"),
-    pytest.param("GET", "/repos/acme/widgets", [("Content-Length", "0")], "get-repo", b"/repos/acme/widgets", id="CL 0"),
+    pytest.param(
+        "GET", "/repos/acme/widgets", [("Content-Length", "0")], "get-repo", b"/repos/acme/widgets", id="CL 0"
+    ),
 ]
 
 
@@ -165,7 +173,9 @@ DENIED = [
 
 
 @pytest.mark.parametrize(("method", "target", "lines", "reason", "name"), DENIED)
-def test_requests_that_are_denied(method: str, target: str, lines: list[Line], reason: Reason, name: str | None) -> None:
+def test_requests_that_are_denied(
+    method: str, target: str, lines: list[Line], reason: Reason, name: str | None
+) -> None:
     """The first failure denies; the operation is named when it is the only one near."""
     denial = denied(method, target, *lines)
     assert (denial.rule, denial.reason, denial.status, denial.operation) == (Rule.REQUEST, reason, 403, name)
@@ -359,6 +369,18 @@ def test_an_operation_for_other_origins_does_not_match() -> None:
     assert granted("GET", "/a", at=both).operation.name == "here"
     named = endpoint(operation("here", "GET", "/a", origins=[both.upstream], headers=[AUTHORIZATION]))
     assert granted("GET", "/a", BEARER, at=named).fields == head("GET", "/", BEARER).fields
+
+
+@pytest.mark.parametrize("redirects", [None, Redirects(max_hops=1, origins=frozenset({CDN}))])
+def test_no_operation_is_for_an_origin_that_nobody_listed(redirects: Redirects | None) -> None:
+    """Without `origins` an operation is for the upstream's origin and the allowed ones, whoever asks."""
+    at = endpoint(operation("here", "GET", "/a"), redirects=redirects)
+    target = RequestTarget(segments=("a",), special=frozenset(), query=None)
+    other = Origin(scheme="https", host="other.example.com", port=443)
+    denial = authorize_target(at, head("GET", "/a"), target, origin=other)
+    assert isinstance(denial, Deny)
+    assert denial.reason is Reason.ORIGIN
+    assert isinstance(authorize_target(at, head("GET", "/a"), target, origin=CDN), Deny) == (redirects is None)
 
 
 def test_prefix_of_a_base_url() -> None:

@@ -72,7 +72,9 @@ def test_both_that_match_are_found_in_the_order_of_the_grant() -> None:
 
 def test_query_narrows_operations_of_one_path() -> None:
     """Exact values and names of the query tell operations of one path apart without a walk over them."""
-    actions = [operation(f"o{n}", "GET", "/", query=[rule("Action", f"A{n}"), rule("id", matching=".*")]) for n in range(9)]
+    actions = [
+        operation(f"o{n}", "GET", "/", query=[rule("Action", f"A{n}"), rule("id", matching=".*")]) for n in range(9)
+    ]
     shape = build_index(grant(*actions)).shape(())
     assert shape is not None
     every = (1 << 9) - 1
@@ -111,9 +113,9 @@ def test_work_does_not_grow_with_the_number_of_operations(number: int) -> None:
     for place in shape.positions:
         place.exact = CountingDict(place.exact)
     CountingDict.looked = 0
-    assert [entry.operation.name for entry in shape.chosen(shape.on_path(("repos", "acme", "w7"), frozenset(), -1))] == [
-        "o7"
-    ]
+    assert [
+        entry.operation.name for entry in shape.chosen(shape.on_path(("repos", "acme", "w7"), frozenset(), -1))
+    ] == ["o7"]
     assert CountingDict.looked == 3
 
 

@@ -22,7 +22,11 @@ KNOWN = frozenset(HELD) | {"gone"}
 
 def request(*fields: tuple[str | bytes, str | bytes], body: bytes | None = None) -> Outgoing:
     return Outgoing(
-        origin=UPSTREAM, method=b"GET", target=b"/a?q=%40secret%3Aapi", fields=head("GET", "/", *fields).fields, body=body
+        origin=UPSTREAM,
+        method=b"GET",
+        target=b"/a?q=%40secret%3Aapi",
+        fields=head("GET", "/", *fields).fields,
+        body=body,
     )
 
 
@@ -44,7 +48,7 @@ REPLACED = [
 
 @pytest.mark.parametrize(("name", "value", "sent", "names"), REPLACED)
 def test_references_are_replaced(name: str, value: bytes, sent: bytes, names: tuple[str, ...]) -> None:
-    """`@secret:NAME` anywhere in a header value; NAME goes as far as its characters; more than one may stand in a value."""
+    """`@secret:NAME` anywhere in a header value; NAME goes as far as its characters; several may stand in a value."""
     sealed = seal(request((name, value)), HELD, KNOWN)
     assert isinstance(sealed, Sealed)
     assert sealed.request.fields == ((name.encode(), sent),)

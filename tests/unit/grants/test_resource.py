@@ -1,0 +1,42 @@
+"""The keyed digest of the object that a request is about."""
+
+import hashlib
+import hmac
+
+import pytest
+from support.grants import CDN, UPSTREAM
+
+from grants.message import Origin
+from grants.resource import resource_digest
+
+KEY = b"k" * 32
+ONE = (("owner", "acme"), ("repo", "widgets"))
+
+
+def test_is_hmac_sha_256_of_length_prefixed_parts() -> None:
+    """HMAC-SHA-256 over the origin and each path parameter's name and value."""
+    parts = [b"https://api.example.com", b"owner", b"acme", b"repo", b"widgets"]
+    text = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+    assert resource_digest(KEY, UPSTREAM, ONE) == hmac.new(KEY, text, hashlib.sha256).hexdigest()
+
+
+def test_order_does_not_matter() -> None:
+    """A read and a write of one object can be tied together, in whichever order their routes name it."""
+    assert resource_digest(KEY, UPSTREAM, reversed(ONE)) == resource_digest(KEY, UPSTREAM, ONE)
+
+
+@pytest.mark.parametrize(
+    ("key", "origin", "parameters"),
+    [
+        pytest.param(b"x" * 32, UPSTREAM, ONE, id="another key"),
+        pytest.param(KEY, CDN, ONE, id="another origin"),
+        pytest.param(KEY, UPSTREAM, (), id="no parameters"),
+        pytest.param(KEY, UPSTREAM, (("owner", "acme"), ("repo", "gadgets")), id="another value"),
+        pytest.param(KEY, UPSTREAM, (("owner", "acme"), ("name", "widgets")), id="another name"),
+        pytest.param(KEY, UPSTREAM, (("owner", "acmerepo"), ("", "widgets")), id="parts do not run together"),
+        pytest.param(KEY, UPSTREAM, (("owner", "widgets"), ("repo", "acme")), id="values swapped"),
+    ],
+)
+def test_another_object_has_another_digest(key: bytes, origin: Origin, parameters: tuple[tuple[str, str], ...]) -> None:
+    """Names, values and the origin all count."""
+    assert resource_digest(key, origin, parameters) != resource_digest(KEY, UPSTREAM, ONE)
