@@ -21,6 +21,9 @@ from .place import Place, Report
 from .problems import Path, quoted
 from .schema import DIALECT
 
+MAX_ERRORS = 1000
+"""So many failures of structure are told in one go. Nobody reads more."""
+
 _INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})")
 _WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,99})")
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,99})(\.[0-9]{1,99})?([eE][+-]?[0-9]{1,3})?")
@@ -47,7 +50,7 @@ class Structure:
         self._validator = jsonschema_rs.Draft202012Validator(self.schema, ignore_unknown_formats=True)
 
     def read(self, text: bytes | str, *, file: str) -> tuple[Place | None, Report]:
-        """Read a file of this kind. No place: nothing of it could be read. Never raises."""
+        """Read a file of this kind. No place: its meaning cannot be looked at. Never raises."""
         return self.hold(parse(text, file=file), file=file)
 
     def hold(self, document: Document, *, file: str) -> tuple[Place | None, Report]:
@@ -58,7 +61,10 @@ class Structure:
         value = self._value(document.root, self.schema, (), report)
         place = Place(document.root, value, (), report)
         broken = frozenset(report.refused)
-        for error in self._validator.iter_errors(value):
+        for count, error in enumerate(self._validator.iter_errors(value), start=1):
+            if count > MAX_ERRORS:
+                # What is not refused counts as sound, so nothing may look at this any further.
+                return None, report
             path = tuple(error.instance_path)
             if not any(path[:end] in broken for end in range(len(path) + 1)):
                 self._explain(error, path, place)

@@ -348,6 +348,11 @@ def test_a_value_that_was_refused_is_not_complained_about_again() -> None:
     assert len(told(changed((O + "query/0/allowURL", "x"), (O + "query/0/values", ["https://a"])))) == 1
 
 
+def test_a_file_of_nothing_but_errors_is_told_in_part() -> None:
+    """A thousand failures of structure are enough, and what they left unchecked is not looked at."""
+    assert len(told(changed((O + "response/statuses", ["x"] * 1500)))) == 1000
+
+
 def test_extension_p_lists_values_with_special_characters_or_a_pattern() -> None:
     """The map form allows `/`, `;` and `%` in exact values, or a bounded pattern."""
     values = load((O + "pathParameters/owner", {"values": ["group/project", "a;b", "50%"]})).operations[0].route
