@@ -95,9 +95,10 @@ def _tunnelled(authority: Authority | None, server_name: str | None, host: bytes
     """CONNECT authority, TLS server name and Host are one and the same."""
     if authority is None or parse_authority(host, scheme="https") != authority:
         return _misdirected(Reason.HOST_MISMATCH, "the Host field is not the host and port that CONNECT named")
-    # A server name is never an address (RFC 6066, 3), so a client that calls an address sends none.
-    is_address = ":" in authority.host or authority.host.rpartition(".")[2].isdigit()
-    if server_name is None and not is_address:
+    # A server name is never an address (RFC 6066, 3), so a client that calls an address sends none; for a name
+    # without a dot (`localhost`) some send none either.
+    has_name = "." in authority.host and not authority.host.rpartition(".")[2].isdigit()
+    if server_name is None and has_name:
         return _misdirected(Reason.HOST_MISMATCH, "the TLS handshake named no server; send the host that CONNECT named")
     if server_name is not None and server_name != authority.host:
         return _misdirected(Reason.HOST_MISMATCH, "the TLS server name is not the host that CONNECT named")

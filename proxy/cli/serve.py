@@ -16,12 +16,8 @@ DEFAULT_CONFIG = Path("grantproxy.yaml")
 
 
 @click.command("serve")
-@click.option(
-    "-c", "--config", type=click.Path(path_type=Path, dir_okay=False), help="Settings (grantproxy.yaml)."
-)
-@click.option(
-    "--endpoint", "endpoints", multiple=True, metavar="SPEC", help="An endpoint, in place of a file."
-)
+@click.option("-c", "--config", type=click.Path(path_type=Path, dir_okay=False), help="Settings (grantproxy.yaml).")
+@click.option("--endpoint", "endpoints", multiple=True, metavar="SPEC", help="An endpoint, in place of a file.")
 @click.option("--ready-file", type=click.Path(path_type=Path, dir_okay=False), help="Write the addresses here as JSON.")
 @click.option("--terse-denials", is_flag=True, help="Leave the detail out of refusals.")
 @click.option("-v", "--verbose", is_flag=True, help="More messages on stderr.")
@@ -79,18 +75,19 @@ def _run(work: Coroutine[None, None, None]) -> None:
 
 
 def _announce(program: "Program", ready_file: Path | None) -> None:
-    """Say where everything listens, on stdout and in the ready file."""
+    """Say where everything listens, and in the ready file too. Where stdout takes the records, stderr is told."""
+    err = program.settings.audit.path is None
     fronts = program.fronts
     urls = {str(listener.endpoint): _url(str(listener.address)) for listener in fronts.endpoints}
     if fronts.proxy is not None:
-        click.echo(f"proxy on {fronts.proxy.address}")
+        click.echo(f"proxy on {fronts.proxy.address}", err=err)
     for endpoint in program.settings.endpoints:
         where = f" on {urls[endpoint.name]}" if endpoint.name in urls else ""
-        click.echo(f"endpoint {endpoint.name} ({endpoint.assurance}){where} -> {endpoint.upstream}")
+        click.echo(f"endpoint {endpoint.name} ({endpoint.assurance}){where} -> {endpoint.upstream}", err=err)
     if fronts.admin is not None:
-        click.echo(f"admin on {_url(str(fronts.admin.address))}")
-    click.echo(f"ca {program.ca.path}")
-    click.echo("ready")
+        click.echo(f"admin on {_url(str(fronts.admin.address))}", err=err)
+    click.echo(f"ca {program.ca.path}", err=err)
+    click.echo("ready", err=err)
     if ready_file is not None:
         document = {
             "proxy": None if fronts.proxy is None else str(fronts.proxy.address),
