@@ -16,6 +16,9 @@ from .model import Grant, Operation, PathParameter
 from .query import Pairs
 from .rule import fits_segment
 
+NEAR = 16
+"""How many operations are looked at to say why none matched: a refusal must not cost more in a larger grant."""
+
 _NARROW_FROM = 3
 
 
@@ -64,6 +67,7 @@ class Shape:
     patterned: int = 0
     query_exact: dict[tuple[str, str], int] = field(default_factory=dict)
     query_open: dict[str, int] = field(default_factory=dict)
+    query_required: dict[str, int] = field(default_factory=dict)
 
     def chosen(self, bits: int) -> Iterator[Entry]:
         """The operations of a set, in the grant's order."""
@@ -92,13 +96,17 @@ class Shape:
         return bits
 
     def narrowed(self, bits: int, pairs: Pairs) -> int:
-        """`bits` less operations that cannot take the query; `bits` itself when none could, so that one can say why."""
+        """`bits` less operations that cannot take the query; a few of them when none could, so that one can say why."""
         if bits.bit_count() < _NARROW_FROM:
             return bits
         rest = bits
         for pair in pairs:
             rest &= self.query_exact.get(pair, 0) | self.query_open.get(pair[0], 0)
-        return rest or bits
+        given = {name for name, _ in pairs}
+        for name, requiring in self.query_required.items():
+            if name not in given:
+                rest &= ~requiring
+        return rest or _lowest(bits, NEAR)
 
     def _held_to_patterns(self, segments: tuple[str, ...], bits: int) -> int:
         kept = bits
@@ -115,9 +123,10 @@ class Shape:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Index:
-    """A grant's operations by the number of segments in their route."""
+    """A grant's operations by the number of segments in their route, and the route templates of each method."""
 
     shapes: dict[int, Shape]
+    routes: dict[bytes, tuple[str, ...]]
 
     def shape(self, segments: tuple[str, ...]) -> Shape | None:
         """The operations whose routes are as long as `segments`."""
@@ -136,7 +145,10 @@ def build_index(grant: Grant) -> Index:
     for shape in shapes.values():
         for place in shape.positions:
             place.exact = {segment: bits | place.other for segment, bits in place.exact.items()}
-    return Index(shapes=shapes)
+    routes: dict[bytes, set[str]] = {}
+    for operation in grant.operations:
+        routes.setdefault(operation.method.encode("utf-8"), set()).add(operation.route.template)
+    return Index(shapes=shapes, routes={method: tuple(sorted(found)) for method, found in routes.items()})
 
 
 def _add(shape: Shape, operation: Operation) -> None:
@@ -164,6 +176,8 @@ def _add(shape: Shape, operation: Operation) -> None:
     for name, rule in operation.query.items():
         if rule.values is None:
             shape.query_open[name] = shape.query_open.get(name, 0) | bit
+        if rule.required:
+            shape.query_required[name] = shape.query_required.get(name, 0) | bit
         for allowed in rule.values or ():
             shape.query_exact[name, allowed] = shape.query_exact.get((name, allowed), 0) | bit
     shape.entries.append(Entry(operation=operation, parameters=tuple(parameters), patterns=tuple(patterns)))
@@ -171,6 +185,14 @@ def _add(shape: Shape, operation: Operation) -> None:
 
 def _join(sets: dict[str, int], segment: str, bit: int) -> None:
     sets[segment] = sets.get(segment, 0) | bit
+
+
+def _lowest(bits: int, number: int) -> int:
+    kept = 0
+    for _ in range(number):
+        kept |= bits & -bits
+        bits &= bits - 1
+    return kept
 
 
 def _is_plain(value: str) -> bool:

@@ -1,7 +1,8 @@
 """Media types as this project reads them: type and subtype in lower case, and whether the charset is UTF-8.
 
-Source: RFC 9110, 8.3.1 (media type) and 5.6.6 (parameters). Parameters are read strictly, since
-what follows a lenient reader's cut could name another charset.
+Parameters are read strictly, and the word `charset` may stand nowhere but as the name of the one parameter: a lenient
+reader that looks for it inside a quoted value, or takes `charset*`, would read the body in another charset.
+Source: RFC 9110, 8.3.1 (media type) and 5.6.6 (parameters).
 """
 
 import re
@@ -41,4 +42,4 @@ def parse_media_type(value: bytes) -> str | None:
             charsets += 1
             if charsets > 1 or text.lower() != b"utf-8":
                 return None
-    return name
+    return name if value.lower().count(b"charset") == charsets else None

@@ -5,9 +5,10 @@ methods, route templates and what the grant declares, never what the client sent
 """
 
 from collections.abc import Iterable
+from itertools import islice
 
 from .decision import Deny, Reason, Rule
-from .index import Entry, Index, Shape
+from .index import NEAR, Entry, Index, Shape
 from .model import PathParameter
 from .rule import described, fits_segment
 from .target import RequestTarget
@@ -17,25 +18,23 @@ from .text import listed, quoted
 def no_operation(index: Index, method: bytes, target: RequestTarget) -> Deny:
     """The refusal of a method and path that no operation has. Total: never raises."""
     shape = index.shape(target.segments)
-    every = [one for group in index.shapes.values() for one in group.methods]
-    if target.special and not (shape and shape.on_path(target.segments, target.special, _all(shape))):
+    others = 0 if shape is None else shape.on_path(target.segments, target.special, _all(shape))
+    if shape is not None and others:
+        near = list(islice(shape.chosen(others), NEAR))
+        methods = listed(sorted(one.decode("utf-8") for one, bits in shape.methods.items() if bits & others))
+        routes = listed(sorted({entry.operation.route.template for entry in near}))
+        return _deny(Reason.METHOD, f"the method is not granted for the route {routes}; granted: {methods}", near)
+    if target.special:
         detail = "a path segment holds an encoded `/`, `;` or `%` and no path parameter declares that value"
         return _deny(Reason.PATH_SEGMENT, detail)
-    if shape is not None:
-        others = shape.on_path(target.segments, target.special, _all(shape))
-        if others:
-            near = list(shape.chosen(others))
-            methods = listed(sorted({entry.operation.method for entry in near}))
-            routes = listed(sorted({entry.operation.route.template for entry in near}))
-            return _deny(Reason.METHOD, f"the method is not granted for the route {routes}; granted: {methods}", near)
-    if method not in every:
-        methods = listed(sorted({one.decode("utf-8") for one in every}))
+    if method not in index.routes:
+        methods = listed(sorted(one.decode("utf-8") for one in index.routes))
         return _deny(Reason.METHOD, f"no operation has this method; granted: {methods}")
     if shape is not None:
-        near = list(shape.chosen(shape.near_path(target.segments, shape.methods.get(method, 0))))
+        near = list(islice(shape.chosen(shape.near_path(target.segments, shape.methods.get(method, 0))), NEAR))
         if near:
             return _parameter(near, target.segments)
-    routes = listed(sorted(_routes(index, method)))
+    routes = listed(index.routes[method])
     return _deny(Reason.ROUTE, f"no route of this method fits the path; routes with this method: {routes}")
 
 
@@ -56,14 +55,6 @@ def _first_misfit(entry: Entry, segments: tuple[str, ...]) -> tuple[int, PathPar
         for position, (segment, declared) in enumerate(zip(segments, entry.operation.route.segments, strict=True))
         if isinstance(declared, PathParameter) and not fits_segment(declared, segment)
     )
-
-
-def _routes(index: Index, method: bytes) -> set[str]:
-    return {
-        entry.operation.route.template
-        for shape in index.shapes.values()
-        for entry in shape.chosen(shape.methods.get(method, 0))
-    }
 
 
 def _all(shape: Shape) -> int:

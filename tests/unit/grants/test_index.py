@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.grants import grant, operation, pattern, rule
 
-from grants.index import Entry, Index, Shape, build_index
+from grants.index import NEAR, Entry, Index, Shape, build_index
 from grants.model import Operation, PathParameter
 from grants.rule import fits_segment
 
@@ -81,7 +81,19 @@ def test_query_narrows_operations_of_one_path() -> None:
     assert shape.narrowed(every, (("Action", "A3"),)) == 1 << 3
     assert shape.narrowed(every, (("id", "x"), ("Action", "A8"))) == 1 << 8
     assert shape.narrowed(every, (("Action", "A9"),)) == every
+    assert shape.narrowed(every, ()) == every
     assert shape.narrowed(0b11, (("Action", "A1"),)) == 0b11
+
+
+def test_a_required_name_that_is_not_given_narrows_too() -> None:
+    """Operations that require what the query does not have are out; when all are, a few can say why."""
+    actions = [operation(f"o{n}", "GET", "/", query=[rule("Action", f"A{n}", required=n != 7)]) for n in range(40)]
+    shape = build_index(grant(*actions)).shape(())
+    assert shape is not None
+    every = (1 << 40) - 1
+    assert shape.narrowed(every, ()) == 1 << 7
+    assert shape.narrowed(every & ~(1 << 7), ()).bit_count() == NEAR
+    assert shape.narrowed(every, (("Action", "B"),)) == (1 << NEAR) - 1
 
 
 def test_parameters_have_their_positions() -> None:
