@@ -54,14 +54,20 @@ def digest(value: Any) -> str:
 
 
 def notices(grant: Grant) -> list[str]:
-    """What whoever reads the grant should know: which path parameters are patterns, not lists."""
-    return [
-        f"operation {quoted(operation.name)}: path parameter {quoted(segment.name)} is the pattern "
-        f"{quoted(segment.pattern.source)}; every value that matches is granted"
-        for operation in grant.operations
-        for segment in operation.route.segments
-        if not isinstance(segment, str) and segment.pattern is not None
-    ]
+    """What whoever reads the grant should know: path parameters that are patterns, operations that nobody can use."""
+    found = []
+    for operation in grant.operations:
+        name = f"operation {quoted(operation.name)}"
+        found += [
+            f"{name}: path parameter {quoted(segment.name)} is the pattern {quoted(segment.pattern.source)}; "
+            "every value that matches is granted"
+            for segment in operation.route.segments
+            if not isinstance(segment, str) and segment.pattern is not None
+        ]
+        strict = grant.undeclared_headers is UndeclaredHeaders.DENY
+        if strict and operation.body is not None and "content-type" not in operation.headers:
+            found.append(f"{name}: takes a body, but no `Content-Type`; add a header rule, or every request is refused")
+    return found
 
 
 def _operations(root: Place) -> tuple[Operation, ...]:

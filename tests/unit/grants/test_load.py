@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grants.load import load_grant, notices
+from grants.load import grant_structure, load_grant, notices
 from grants.message import Origin
 from grants.model import Effect, Grant, PathParameter, UndeclaredHeaders
 from grants.problems import GrantInvalid
+from grants.schema import Schema
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 SEED = (EXAMPLES / "github-issues.grant.yaml").read_text()
@@ -367,10 +369,28 @@ def test_extension_p_lists_values_with_special_characters_or_a_pattern() -> None
 
 def test_notices_tell_of_each_pattern() -> None:
     """`check` prints a notice for each pattern of a path parameter."""
-    assert notices(load()) == []
-    assert notices(load((O + "pathParameters/owner", {"pattern": "[0-9]{1,9}", "maxBytes": 9}))) == [
+    assert notices(load((O + "body", GONE))) == []
+    pattern = (O + "pathParameters/owner", {"pattern": "[0-9]{1,9}", "maxBytes": 9})
+    assert notices(load(pattern, (O + "body", GONE))) == [
         "operation `read`: path parameter `owner` is the pattern `[0-9]{1,9}`; every value that matches is granted"
     ]
+
+
+def test_notices_tell_of_an_operation_that_nobody_can_use() -> None:
+    """A body needs a `Content-Type`, which is denied where it is not declared."""
+    assert notices(load()) == [
+        "operation `read`: takes a body, but no `Content-Type`; add a header rule, or every request is refused"
+    ]
+    assert notices(load(("undeclaredHeaders", "strip"))) == []
+    assert notices(load((O + "headers", [{"name": "content-type", "values": ["application/json"]}]))) == []
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.grant.yaml")), ids=lambda path: path.name)
+def test_an_editor_finds_nothing_wrong_with_a_sample(path: Path) -> None:
+    """The schema also holds for what an ordinary YAML reader makes of a good file."""
+    schema = Schema(grant_structure().schema)
+    assert schema.first_error(yaml.safe_load(path.read_text())) is None
+    assert schema.first_error({"operations": [], "extra": 1}) is not None
 
 
 def test_extensions_of_the_response_and_of_the_file() -> None:
