@@ -33,7 +33,7 @@ class Services:
         services = []
         for endpoint in settings.endpoints:
             vault = EndpointVault(
-                endpoint.name, {name: parse_source(text, Path.cwd()) for name, text in endpoint.secrets.items()}
+                endpoint.name, {name: parse_source(text, settings.directory) for name, text in endpoint.secrets.items()}
             )
             problems += vault.check()
             try:

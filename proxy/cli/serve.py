@@ -13,16 +13,27 @@ if TYPE_CHECKING:
     from proxy.settings.model import Settings
 
 DEFAULT_CONFIG = Path("grantproxy.yaml")
+DEFAULT_PROXY = "127.0.0.1:8080"
 
 
 @click.command("serve")
 @click.option("-c", "--config", type=click.Path(path_type=Path, dir_okay=False), help="Settings (grantproxy.yaml).")
 @click.option("--endpoint", "endpoints", multiple=True, metavar="SPEC", help="An endpoint, in place of a file.")
+@click.option("--proxy", metavar="ADDRESS", help="With --endpoint: the forward proxy (127.0.0.1:8080).")
+@click.option("--admin", metavar="ADDRESS", help="With --endpoint: the admin listener (none).")
+@click.option("--state", metavar="DIRECTORY", help="With --endpoint: the state directory.")
 @click.option("--ready-file", type=click.Path(path_type=Path, dir_okay=False), help="Write the addresses here as JSON.")
 @click.option("--terse-denials", is_flag=True, help="Leave the detail out of refusals.")
 @click.option("-v", "--verbose", is_flag=True, help="More messages on stderr.")
 def command(
-    config: Path | None, endpoints: tuple[str, ...], ready_file: Path | None, terse_denials: bool, verbose: bool
+    config: Path | None,
+    endpoints: tuple[str, ...],
+    proxy: str | None,
+    admin: str | None,
+    state: str | None,
+    ready_file: Path | None,
+    terse_denials: bool,
+    verbose: bool,
 ) -> None:
     """Run the proxy until SIGTERM. Prints where each front listens.
 
@@ -37,7 +48,8 @@ def command(
     from proxy.state import StartRefused
 
     logs.configure(verbose=verbose)
-    settings = _settings(config, endpoints)
+    fronts = {"proxy": proxy, "admin": admin, "state": state}
+    settings = _settings(config, endpoints, {key: value for key, value in fronts.items() if value is not None})
     try:
         program = Program(settings, terse=terse_denials)
     except (StartRefused, ListenFailed) as refused:
@@ -47,14 +59,24 @@ def command(
     _run(program.run(lambda running: _announce(running, ready_file)))
 
 
-def _settings(config: Path | None, endpoints: tuple[str, ...]) -> "Settings":
+def _settings(config: Path | None, endpoints: tuple[str, ...], fronts: dict[str, str]) -> "Settings":
     from grants.problems import Invalid
     from proxy.settings import load_settings, settings_from_endpoints
 
     if config is not None and endpoints:
         raise click.UsageError("--config and --endpoint are two ways to say the same; use one of them")
+    if fronts and not endpoints:
+        named = ", ".join(f"--{key}" for key in fronts)
+        raise click.UsageError(f"{named} goes with --endpoint; a settings file says it itself")
     try:
-        return settings_from_endpoints(endpoints) if endpoints else load_settings(config or DEFAULT_CONFIG)
+        if endpoints:
+            return settings_from_endpoints(
+                endpoints,
+                proxy=fronts.get("proxy", DEFAULT_PROXY),
+                admin=fronts.get("admin"),
+                state=fronts.get("state"),
+            )
+        return load_settings(config or DEFAULT_CONFIG)
     except Invalid as invalid:
         for problem in invalid.problems:
             click.echo(f"{problem}", err=True)

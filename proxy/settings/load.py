@@ -65,6 +65,7 @@ def settings_of(place: Place, *, directory: Path) -> Settings:
         proxy=proxy,
         admin=admin,
         state=state,
+        directory=directory,
         endpoints=tuple(endpoint for endpoint in endpoints if endpoint),
         audit=audit,
         limits=limits,

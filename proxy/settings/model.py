@@ -120,9 +120,11 @@ class Settings:
         proxy: the forward proxy; None switches it off.
         admin: the admin listener; None switches it off.
         state: directory of the CA, its key and the decision log.
+        directory: where the settings file is; `exec:` commands run in it.
     """
 
     state: Path
+    directory: Path
     endpoints: tuple[EndpointSettings, ...]
     audit: Audit
     limits: Limits
