@@ -58,7 +58,16 @@ class Unreadable:
     denial: Deny
 
 
-type ReadEvent = HeadRead | BodyRead | Unreadable
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BodyPiece:
+    """Part of a body that is streamed. `last` says that nothing more of it comes."""
+
+    data: bytes = field(repr=False)
+    last: bool
+
+
+type ReadEvent = HeadRead | BodyRead | BodyPiece | Unreadable
 
 
 def unreadable(reason: Reason, detail: str, status: int = 400) -> Unreadable:
@@ -88,6 +97,7 @@ class RequestReader:
         self._raw_bytes = 0
         self._announced: int | None = 0
         self._limit: int | None = None
+        self._streaming = False
         self._trailers = False
         self._complete = False
 
@@ -114,6 +124,10 @@ class RequestReader:
     def read_body(self, limit: int) -> None:
         """Allow the announced body, up to `limit` bytes."""
         self._limit = limit
+
+    def stream_body(self) -> None:
+        """Allow the announced body, whatever its length, piece by piece."""
+        self._streaming = True
 
     def next_event(self) -> ReadEvent | None:
         """The next event, or None until more bytes come."""
@@ -182,14 +196,14 @@ class RequestReader:
             return unreadable(Reason.FRAMING, "CONNECT has no body")
         announced = None if coding is not None else int(length or b"0")
         if announced != 0:
-            self._in_body, self._announced, self._limit = True, announced, None
+            self._in_body, self._announced, self._limit, self._streaming = True, announced, None, False
             self._body, self._body_bytes, self._raw_bytes = [], 0, 0
         return HeadRead(head=head, body=announced, keep_alive=keep_alive, continues=continues)
 
     # -- body ---------------------------------------------------------------------------------------------------------
 
-    def _read_body(self) -> BodyRead | Unreadable | None:
-        if self._limit is None or not self._buffer:
+    def _read_body(self) -> BodyRead | BodyPiece | Unreadable | None:
+        if (self._limit is None and not self._streaming) or not self._buffer:
             return None
         if self._announced is not None:
             data = bytes(self._buffer[: self._announced - self._body_bytes])
@@ -207,13 +221,13 @@ class RequestReader:
             self._ended = True
         if self._trailers:
             return unreadable(Reason.FRAMING, "request trailers are not read")
-        if self._body_bytes > self._limit:
+        if self._limit is not None and self._body_bytes > self._limit:
             return Unreadable(denial=too_large(self._limit))
-        if self._complete:
-            self._in_body = False
+        if self._complete or (self._streaming and self._body):
+            self._in_body = not self._complete
             body = b"".join(self._body)
             self._body = []
-            return BodyRead(body=body)
+            return BodyPiece(data=body, last=self._complete) if self._streaming else BodyRead(body=body)
         if self._raw_bytes > 8 * self._body_bytes + _CHUNK_OVERHEAD:
             return unreadable(Reason.FRAMING, "the chunked body's framing outweighs what it carries")
         return None
