@@ -16,6 +16,7 @@ from grants.message import Authority, Relay, RequestHead
 
 from .policy import Policy, Service
 from .record import Mode
+from .streams import ClientChannel
 
 
 @final
@@ -51,6 +52,10 @@ class Exchange:
         relay: the checked answer.
         denial: the first refusal; final.
         final: what the last hop of a followed redirect chain was granted.
+        relayed: the endpoint is a relay, and the request may go to it.
+        client: the client's side of a stream, where the exchange may be streamed.
+        streamed: the answer went out by the stream, after its record; there is no reply.
+        broken: the stream did not come to its end.
         reply: the bytes for the client, set only once the record is in the log.
         close: the client's connection ends after the reply.
     """
@@ -73,6 +78,10 @@ class Exchange:
     secret_refs: tuple[str, ...] = ()
     hops: int = 0
     final: Granted | None = None
+    relayed: bool = False
+    client: ClientChannel | None = field(default=None, repr=False)
+    streamed: bool = False
+    broken: bool = False
     reply: bytes | None = field(default=None, repr=False)
     close: bool = False
 

@@ -1,42 +1,77 @@
-"""Who asks. Without boxes, every client on this machine may use every endpoint, and nobody else."""
+"""Who asks. With boxes, every request names one by its token; without, only clients on this machine are served.
+
+The token is taken out of the request here, before anything else sees it: it never goes upstream and is never logged.
+Inside a tunnel the box is the one that opened it.
+"""
 
 from dataclasses import dataclass
 from ipaddress import ip_address
 
 from grants.decision import Deny, Reason, Rule
 
+from .boxes import Boxes, holds_token, take_token
 from .exchange import Exchange
 from .guard import fail_closed
+from .record import Mode
 
 
 @dataclass(frozen=True, slots=True)
 class Who:
-    """Refuse a client that is not on this machine."""
+    """Find the box, or refuse."""
 
     @fail_closed
     async def broker_connect(self, exchange: Exchange) -> None:
         """A tunnel is asked for."""
-        self._admit(exchange)
+        await self._admit(exchange)
 
     @fail_closed
     async def broker_head(self, exchange: Exchange) -> None:
         """A head was read."""
-        self._admit(exchange)
+        await self._admit(exchange)
 
     @fail_closed
     async def broker_request(self, exchange: Exchange) -> None:
         """A request is complete; its head may not have been asked about alone."""
-        if exchange.granted is None:
-            self._admit(exchange)
+        if not exchange.admitted:
+            await self._admit(exchange)
 
-    def _admit(self, exchange: Exchange) -> None:
+    async def _admit(self, exchange: Exchange) -> None:
+        boxes = exchange.policy.boxes
+        if boxes is None:
+            self._local(exchange)
+        elif exchange.arrival.mode is Mode.PROXY:
+            exchange.box = boxes.named(exchange.arrival.box)
+            if exchange.box is None:
+                exchange.deny(_unknown("the box that opened this tunnel is no longer in the settings"))
+        else:
+            await self._by_token(exchange, boxes)
+        exchange.admitted = True
+
+    def _local(self, exchange: Exchange) -> None:
         peer = exchange.arrival.peer
         if peer is not None and peer != "127.0.0.1" and not ip_address(peer).is_loopback:
+            exchange.deny(_unknown("only clients on the proxy's own machine are served"))
+
+    async def _by_token(self, exchange: Exchange, boxes: Boxes) -> None:
+        if exchange.head is None:
+            raise ValueError("a request without a head")
+        shown = take_token(exchange.head, from_path=exchange.arrival.mode is Mode.TERMINATE)
+        exchange.head, exchange.box_prefix = shown.head, shown.prefix
+        if shown.ambiguous:
+            exchange.deny(_unknown("the request shows more than one box token; send exactly one"))
+            return
+        exchange.box = await boxes.find(shown.token)
+        if exchange.box is None or shown.token is None:
+            exchange.deny(_unknown("no box has this token; send it in Proxy-Authorization, or as /box/TOKEN/ in a base URL"))
+        elif holds_token(shown.head, shown.token):
             exchange.deny(
                 Deny(
                     rule=Rule.DENIED,
-                    reason=Reason.BOX_UNKNOWN,
-                    status=407,
-                    detail="only clients on the proxy's own machine are served",
+                    reason=Reason.BOX_TOKEN_LEAK,
+                    detail="the box's token stands in another place of the request, from which it would go upstream",
                 )
             )
+
+
+def _unknown(detail: str) -> Deny:
+    return Deny(rule=Rule.DENIED, reason=Reason.BOX_UNKNOWN, status=407, detail=detail)

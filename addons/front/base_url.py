@@ -7,12 +7,12 @@ from mitmproxy.proxy.context import Context
 from addons.exchange import Arrival
 from addons.policy import Policies
 
-from .layer import Commands, JudgedLayer, Limits
+from .layer import Commands, FrontLayer, Limits
 from .stream import Stream
 
 
 @final
-class BaseUrlLayer(JudgedLayer):
+class BaseUrlLayer(FrontLayer):
     """A connection to an endpoint's base URL."""
 
     def __init__(self, context: Context, limits: Limits, policies: Policies, arrival: Arrival) -> None:

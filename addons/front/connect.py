@@ -18,7 +18,7 @@ from addons.record import Mode
 from grants.decision import Deny, Reason, Rule
 from grants.message import Authority, RequestHead
 
-from .layer import Commands, JudgedLayer, Limits
+from .layer import Commands, FrontLayer, Limits
 from .reader import HeadRead
 from .stream import Stream
 from .wire import TLS_HANDSHAKE_RECORD, Tls, TlsFailed
@@ -28,7 +28,7 @@ from .wire import TLS_HANDSHAKE_RECORD, Tls, TlsFailed
 class Opening(Stream):
     """Reads the one CONNECT of a connection. Afterwards `tunnel` and `service` say where it leads."""
 
-    def __init__(self, layer: JudgedLayer, policies: Policies, arrival: Callable[[], Arrival]) -> None:
+    def __init__(self, layer: FrontLayer, policies: Policies, arrival: Callable[[], Arrival]) -> None:
         super().__init__(layer, policies, arrival)
         self.tunnel: Authority | None = None
         self.service: Service | None = None
@@ -66,7 +66,7 @@ class Opening(Stream):
 
 
 @final
-class ConnectLayer(JudgedLayer):
+class ConnectLayer(FrontLayer):
     """A connection to the forward proxy: reading CONNECT, in the TLS handshake, or within the tunnel."""
 
     def __init__(

@@ -16,6 +16,7 @@ from mitmproxy.proxy.layer import Layer
 
 from addons.exchange import Exchange
 
+from .channel import Channel
 from .wire import Plain, Wire
 
 log = logging.getLogger(__name__)
@@ -48,7 +49,7 @@ class Limits:
     body: float = 60.0
 
 
-class JudgedLayer(Layer):
+class FrontLayer(Layer):
     """Base of the layers whose requests the chain answers. Opens no connection and sends nothing but replies."""
 
     def __init__(self, context: Context, limits: Limits) -> None:
@@ -60,6 +61,7 @@ class JudgedLayer(Layer):
         self._lingering: int | None = None
         self._closed = False
         self._ahead = 0
+        self.channel: Channel | None = None
 
     # -- what a subclass does -----------------------------------------------------------------------------------------
 
@@ -82,7 +84,13 @@ class JudgedLayer(Layer):
     # -- mitmproxy's side ---------------------------------------------------------------------------------------------
 
     def handle_event(self, event: events.Event) -> Commands:
-        """Bound what a client sends ahead of its answers."""
+        """While a hook is answered: hand a stream what belongs to it, and bound what else is sent ahead."""
+        if self._paused and self.channel is not None and isinstance(event, events.DataReceived):
+            if pending := self.channel.received(event.data):
+                yield commands.SendData(self.context.client, pending)
+            return
+        if self._paused and self.channel is not None and isinstance(event, events.ConnectionClosed):
+            self.channel.ended()
         if self._paused and isinstance(event, events.DataReceived):
             self._ahead += len(event.data)
             if self._ahead > _AHEAD_BYTES:

@@ -12,7 +12,8 @@ from addons.policy import Policies
 from grants.decision import Deny, Reason, Rule
 from grants.message import RequestHead
 
-from .layer import Commands, JudgedLayer
+from .channel import Channel
+from .layer import Commands, FrontLayer
 from .reader import BodyRead, HeadRead, RequestReader, Unreadable, too_large
 
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -21,7 +22,7 @@ _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 class Stream:
     """The requests of one connection. `layer` sends and keeps the time."""
 
-    def __init__(self, layer: JudgedLayer, policies: Policies, arrival: Callable[[], Arrival]) -> None:
+    def __init__(self, layer: FrontLayer, policies: Policies, arrival: Callable[[], Arrival]) -> None:
         self._layer = layer
         self._policies = policies
         self._arrival = arrival
@@ -69,12 +70,16 @@ class Stream:
         exchange = self.begin(event.head)
         exchange.close = not event.keep_alive
         if event.body == 0:
-            yield from self._answer(exchange)
+            yield from self._answer(exchange, self._channel(complete=True))
             return
         self._layer.disarm()
         # A refused head leaves its body unread, so the connection cannot go on.
         exchange.close = True
         yield BrokerHeadHook(exchange)
+        if exchange.denial is None and exchange.relayed:
+            exchange.close = not event.keep_alive
+            yield from self._stream(exchange, event)
+            return
         if exchange.denial is not None or exchange.granted is None or exchange.service is None:
             yield from self._layer.reply(exchange)
             return
@@ -94,13 +99,31 @@ class Stream:
         if exchange is None:
             raise ValueError("a body without a head")
         exchange.body = body
-        exchange.close = exchange.close or self._reader.ended
         yield from self._answer(exchange)
 
-    def _answer(self, exchange: Exchange) -> Commands:
-        self._layer.disarm()
+    def _stream(self, exchange: Exchange, event: HeadRead) -> Commands:
+        """The body goes on while it comes. What has come already goes first."""
+        self._reader.stream_body()
+        channel = self._channel(complete=False)
+        if event.continues and not self._reader.buffered:
+            yield from self._layer.send(_CONTINUE)
+        channel.resume()
+        yield from self._answer(exchange, channel)
+
+    def _channel(self, *, complete: bool) -> Channel:
+        return Channel(self._layer.wire, self._reader, complete=complete)
+
+    def _answer(self, exchange: Exchange, channel: Channel | None = None) -> Commands:
+        layer = self._layer
+        layer.disarm()
+        exchange.client = layer.channel = channel
         yield BrokerRequestHook(exchange)
-        yield from self._layer.reply(exchange)
+        layer.channel = None
+        if channel is not None and exchange.streamed and not channel.complete:
+            # The rest of the body was not read, so no further request can be.
+            exchange.close = True
+        exchange.close = exchange.close or self._reader.ended
+        yield from layer.reply(exchange)
 
     def record(self, denial: Deny) -> Commands:
         """Record a refusal that cannot be sent any more."""

@@ -1,0 +1,165 @@
+"""A client's side of a stream while a hook is running: what comes from it is read here, not by the paused layer.
+
+The layer hands over what comes (`received`, `ended`); the connection sends what is written, and stops reading from the
+socket while enough is held (`room`). So both directions are held back by whoever is slower.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Final, final
+
+from addons.streams import ClientLeft
+
+from .reader import BodyPiece, RequestReader
+from .wire import TlsFailed, Wire
+
+_HELD_BYTES: Final = 256 * 1024
+
+type Output = Callable[[bytes], Awaitable[None]]
+
+
+@final
+class Channel:
+    """Implements `ClientChannel`.
+
+    Args:
+        wire: the connection's.
+        reader: takes the body of a request apart; None for a raw stream.
+        complete: there is no body.
+    """
+
+    def __init__(self, wire: Wire, reader: RequestReader | None, *, complete: bool) -> None:
+        self._wire = wire
+        self._reader = reader
+        self._pieces: deque[bytes] = deque()
+        self._held = 0
+        self._complete = complete
+        self._gone = False
+        self._news = asyncio.Event()
+        self._room = asyncio.Event()
+        self._room.set()
+        self._left = asyncio.Event()
+        self._output: Output | None = None
+        self.written = 0
+        self.was_read = 0
+
+    # -- the connection's side ----------------------------------------------------------------------------------------
+
+    def attach(self, output: Output) -> None:
+        """Send by `output`, which waits until the client has taken enough."""
+        self._output = output
+
+    async def room(self) -> None:
+        """Wait until more may be read from the client."""
+        await self._room.wait()
+
+    def received(self, data: bytes) -> bytes:
+        """Bytes came. Returns what the wire has to say to the client at once."""
+        try:
+            plain = self._wire.receive(data)
+        except TlsFailed:
+            self.ended()
+            return self._wire.pending()
+        if plain:
+            self._take(plain)
+        if self._wire.ended:
+            self.ended()
+        return self._wire.pending()
+
+    def resume(self) -> None:
+        """Take what the reader holds already."""
+        self._take(b"")
+
+    def ended(self) -> None:
+        """The client sends nothing more: of a raw stream that is its end, of a request it is the client's."""
+        if self._reader is None and not self._complete:
+            self._complete = True
+        else:
+            self._gone = True
+        self._left.set()
+        self._news.set()
+
+    def gone(self) -> None:
+        """The connection is no more."""
+        self._gone = True
+        self._left.set()
+        self._news.set()
+        self._room.set()
+
+    def become_raw(self) -> None:
+        """The protocol changes: what comes from now on is a raw stream."""
+        if self._reader is not None:
+            rest, self._reader = self._reader.take_rest(), None
+            self._complete = False
+            if rest:
+                self._hold(rest)
+
+    @property
+    def complete(self) -> bool:
+        """The whole body was read."""
+        return self._complete and not self._pieces
+
+    # -- the chain's side ---------------------------------------------------------------------------------------------
+
+    async def read(self) -> bytes:
+        """See `ClientChannel`."""
+        while not self._pieces:
+            if self._complete:
+                return b""
+            if self._gone:
+                raise ClientLeft
+            self._news.clear()
+            await self._news.wait()
+        piece = self._pieces.popleft()
+        self._held -= len(piece)
+        if self._held < _HELD_BYTES:
+            self._room.set()
+        self.was_read += len(piece)
+        return piece
+
+    async def write(self, data: bytes) -> None:
+        """See `ClientChannel`."""
+        if self._gone or self._output is None:
+            raise ClientLeft
+        await self._output(self._wire.send(data))
+        self.written += len(data)
+
+    async def left(self) -> None:
+        """See `ClientChannel`."""
+        await self._left.wait()
+
+    # -- inside -------------------------------------------------------------------------------------------------------
+
+    def _take(self, plain: bytes) -> None:
+        reader = self._reader
+        if reader is None:
+            self._hold(plain)
+            return
+        reader.feed(plain)
+        if self._complete:
+            # A request that was sent ahead: it is read when this one is answered. It is bounded by the room.
+            self._held += len(plain)
+            self._check_room()
+            return
+        while (event := reader.next_event()) is not None:
+            if not isinstance(event, BodyPiece):
+                # The body cannot be read on: the request is cut.
+                self.gone()
+                return
+            if event.data:
+                self._hold(event.data)
+            if event.last:
+                self._complete = True
+                self._news.set()
+                return
+
+    def _hold(self, piece: bytes) -> None:
+        self._pieces.append(piece)
+        self._held += len(piece)
+        self._check_room()
+        self._news.set()
+
+    def _check_room(self) -> None:
+        if self._held >= _HELD_BYTES:
+            self._room.clear()
