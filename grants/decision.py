@@ -35,9 +35,11 @@ class Reason(StrEnum):
     HEAD_TOO_LARGE = "head-too-large"
     HEAD_TOO_SLOW = "head-too-slow"
     BODY_TOO_SLOW = "body-too-slow"
+    CLIENT_LEFT = "client-left"
     FRAMING = "framing"
     EXPECTATION = "expectation"
-    # where it goes
+    # who asks, and where it goes
+    BOX_UNKNOWN = "box-unknown"
     HOST_UNKNOWN = "host-unknown"
     HOST_UNREADABLE = "host-unreadable"
     HOST_MISMATCH = "host-mismatch"

@@ -217,5 +217,5 @@ class Connection(asyncio.Protocol):
             return not channel.read(1)
         except ssl.SSLZeroReturnError:
             return True
-        except (ssl.SSLError, OSError, ValueError):
+        except (OSError, ValueError):
             return False

@@ -199,7 +199,7 @@ class Pool:
             if not waiter.done():
                 waiter.set_exception(shutting_down())
         for group in list(self._groups.values()):
-            for connection in group.idle:
+            for connection in list(group.idle):
                 connection.abort()
         for seconds in (grace, _CLOSE_SECONDS):
             if self._places:
@@ -271,7 +271,7 @@ class Pool:
         self._sweeper = None
         now = asyncio.get_running_loop().time()
         for group in list(self._groups.values()):
-            for connection in group.idle:
+            for connection in list(group.idle):
                 if not self._serviceable(connection, now):
                     connection.abort()
         if self._idle:

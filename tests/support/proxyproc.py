@@ -17,9 +17,8 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-import yaml
 from jsonschema import Draft202012Validator
-from support.client import Client
+from support.client import Answer, Client
 
 ROOT = Path(__file__).resolve().parents[2]
 _SCHEMA = ROOT / "proxy" / "decisionlog" / "record.schema.json"
@@ -27,6 +26,14 @@ _SCHEMA = ROOT / "proxy" / "decisionlog" / "record.schema.json"
 
 class StartFailed(AssertionError):
     """The proxy did not become ready."""
+
+
+class ConnectRefused(AssertionError):
+    """The tunnel was refused."""
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__(f"CONNECT was answered with {answer.status}: {answer.body!r}")
+        self.answer = answer
 
 
 def address(text: str) -> tuple[str, int]:
@@ -45,12 +52,14 @@ class Proxy:
         folder: an empty folder for settings, state and output.
         settings: what goes into the settings file; listeners on port 0 unless given.
         environment: added to the environment (secrets).
+        preamble: Python that is run in the process before the program, to make something of it fail.
     """
 
     folder: Path
     settings: dict[str, Any]
     environment: Mapping[str, str] = field(default_factory=dict)
     arguments: tuple[str, ...] = ()
+    preamble: str = ""
     check_log: bool = True
     process: subprocess.Popen[bytes] | None = None
     ready: dict[str, Any] = field(default_factory=dict)
@@ -87,23 +96,13 @@ class Proxy:
             **self.settings,
         }
         file, ready = self.folder / "grantproxy.yaml", self.folder / "ready.json"
-        file.write_text(yaml.safe_dump(self.settings, sort_keys=False))
+        file.write_text(json.dumps(self.settings, indent=1))  # JSON is YAML, without anchors
         ready.unlink(missing_ok=True)
         with (self.folder / "stdout").open("wb") as out, (self.folder / "stderr").open("wb") as err:
             self.process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-m",
-                    "proxy.cli",
-                    "serve",
-                    "-c",
-                    str(file),
-                    "--ready-file",
-                    str(ready),
-                    *self.arguments,
-                ],
+                [*self._program(), "serve", "-c", str(file), "--ready-file", str(ready), *self.arguments],
                 cwd=ROOT,
-                env={**os.environ, "PYTHONWARNINGS": "default", **self.environment},
+                env={**os.environ, **self.environment},
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
@@ -118,6 +117,11 @@ class Proxy:
                     self.stop()
                     raise StartFailed(self.output()) from None
                 time.sleep(0.02)
+
+    def _program(self) -> list[str]:
+        if not self.preamble:
+            return [sys.executable, "-m", "proxy.cli"]
+        return [sys.executable, "-c", f"{self.preamble}\nfrom proxy.cli import main\nmain()"]
 
     def stop(self) -> int:
         """End it by SIGTERM and give its exit code."""
@@ -162,7 +166,9 @@ class Proxy:
         """A connection through the forward proxy, TLS done, trusting only the proxy's CA."""
         client = Client(self.proxy, **options)
         answer = client.connect(authority)
-        assert answer.status == 200, answer
+        if answer.status != 200:
+            client.close()
+            raise ConnectRefused(answer)
         client.start_tls(name=address(authority)[0] if name == "" else name, ca=self.ca)
         return client
 

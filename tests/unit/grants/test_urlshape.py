@@ -34,6 +34,7 @@ SHAPED = [
     pytest.param("%6\t8ttps:h", id="tab inside a percent sequence"),
     pytest.param(encoded("https:h", 8), id="encoded eight times"),
     pytest.param(encoded("https:h", 9), id="encoded nine times"),
+    pytest.param(encoded("%", 9), id="would be still after nine rounds"),
     pytest.param(encoded("%", 30), id="still changes after eight rounds"),
 ]
 
@@ -50,7 +51,7 @@ NOT_SHAPED = [
     pytest.param("100%", id="lone percent sign"),
     pytest.param("a%zz", id="bad sequence"),
     pytest.param("%ff", id="not UTF-8 when decoded again"),
-    pytest.param(encoded("%", 6), id="changes for fewer than eight rounds"),
+    pytest.param(encoded("%", 8), id="still after eight rounds"),
 ]
 
 

@@ -225,18 +225,7 @@ def test_handed_and_cancelled(drive: Drive, server_tls: ssl.SSLContext, trust: T
             with pytest.raises(asyncio.CancelledError):
                 await waiter
             assert pool.idle_connections == 1
-            # The same with a place in place of a connection.
-            connection = pool.take(group)
-            assert connection is not None
-            waiter = loop.create_task(pool.place(group, loop.time() + 5))
-            await asyncio.sleep(0)
-            connection.abort()
-            await until(lambda: pool.waiting == 0)
-            waiter.cancel()
-            await asyncio.gather(waiter, return_exceptions=True)
-            if not waiter.cancelled():
-                pool.release(group)
-            assert pool.open_connections == 0
+            await pool.close()
 
     drive(scenario())
 
@@ -409,5 +398,76 @@ def test_groups_do_not_pile_up(drive: Drive, server_tls: ssl.SSLContext, trust: 
                 await sender(origin=Origin(scheme="https", host=name, port=peer.port))
             await until(lambda: pool.open_connections == 0)
             assert len(pool._groups) == 1
+
+    drive(scenario())
+
+
+def test_handed_on_and_stale(drive: Drive, server_tls: ssl.SSLContext, trust: Trust) -> None:
+    """A connection that ends between being handed on and being written to is replaced by another."""
+
+    async def scenario() -> None:
+        gate = Gate()
+        async with Peer(server_tls, gate) as peer:
+            pool = Pool(PoolLimits(per_group=1))
+            sender = Sender(pool, peer, trust)
+            first = sender.soon()
+            await until(lambda: len(peer.requests) == 1)
+            second = sender.soon()
+            await until(lambda: pool.waiting == 1)
+            connection = next(iter(pool._of))
+            give_back = pool.give_back
+
+            def cutting(given: Any) -> None:
+                give_back(given)
+                given.abort()
+
+            connection.keep(_Keeper(pool, cutting))
+            gate.opened.set()
+            assert (await first).status == (await second).status == 200
+            assert len(peer.streams) == len(peer.requests) == 2
+            await pool.close()
+
+    drive(scenario())
+
+
+class _Keeper:
+    """A pool that does one thing more when a connection is given back."""
+
+    def __init__(self, pool: Pool, give_back: Callable[[Any], None]) -> None:
+        self.give_back = give_back
+        self.forget = pool.forget
+
+
+def test_no_time_to_dial(drive: Drive, server_tls: ssl.SSLContext, trust: Trust) -> None:
+    """Without time left nothing is dialled."""
+
+    async def scenario() -> None:
+        async with Peer(server_tls, answering) as peer:
+            pool = Pool()
+            with pytest.raises(UpstreamFailed) as caught:
+                await Sender(pool, peer, trust)(within=0)
+            assert (caught.value.reason, caught.value.status) == (Reason.TIMEOUT, 504)
+            assert peer.streams == []
+            assert pool.open_connections == 0
+
+    drive(scenario())
+
+
+def test_place_and_cancelled(drive: Drive, server_tls: ssl.SSLContext, trust: Trust) -> None:
+    """A place that was handed to a waiter who is cancelled in the same turn is free again."""
+
+    async def scenario() -> None:
+        async with Peer(server_tls, answering) as peer:
+            pool = Pool(PoolLimits(per_group=1))
+            group = Sender(pool, peer, trust).client._group
+            loop = asyncio.get_running_loop()
+            assert await pool.place(group, loop.time() + 5) is None
+            waiter = loop.create_task(pool.place(group, loop.time() + 5))
+            await asyncio.sleep(0)
+            pool.release(group)
+            waiter.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiter
+            assert (pool.open_connections, pool.waiting) == (0, 0)
 
     drive(scenario())
