@@ -11,9 +11,9 @@ from grants.model import Operation
 from grants.resource import resource_digest
 
 from .exchange import Exchange
-from .policy import Service
-from .ports import DecisionLog
-from .record import Event, Record, Signal
+from .policy import Judged
+from .ports import DecisionLog, LogUnavailable
+from .record import EndedBy, Event, Record, Signal
 from .refusal import refusal
 from .reply import reply_bytes
 
@@ -42,11 +42,18 @@ class Audit:
     terse: bool = False
 
     async def broker_connect(self, exchange: Exchange) -> None:
-        """An intercepted tunnel leaves a record only when it is refused: its requests leave theirs."""
+        """An intercepted tunnel leaves a record only when it is refused: its requests leave theirs.
+
+        An opaque one has its record already, since it was dialled.
+        """
         if exchange.settled:
             self._finish(exchange)
         else:
             exchange.reply = _TUNNEL_OPEN
+
+    async def broker_tunnel(self, exchange: Exchange) -> None:
+        """An opaque tunnel has ended."""
+        self._end(exchange)
 
     async def broker_head(self, exchange: Exchange) -> None:
         """A refused head ends the request here."""
@@ -55,7 +62,27 @@ class Audit:
 
     async def broker_request(self, exchange: Exchange) -> None:
         """Every request ends here."""
-        self._finish(exchange)
+        if exchange.opened:
+            self._end(exchange)
+        else:
+            self._finish(exchange)
+
+    def open(self, exchange: Exchange) -> bool:
+        """Record the decision for a stream, before its first byte. False: refused, since it could not be recorded."""
+        try:
+            self.decisions.write(self.record(exchange))
+        except LogUnavailable:
+            exchange.deny(log_unavailable())
+            return False
+        exchange.opened = True
+        return True
+
+    def _end(self, exchange: Exchange) -> None:
+        """Record how a stream ended. What it carried is gone, so a log that fails here only stops what comes next."""
+        try:
+            self.decisions.write(self.record(exchange, Event.END))
+        except Exception as error:
+            log.error("%s: its end is not recorded (%s)", exchange.id, type(error).__name__)  # noqa: TRY400 - one line is enough
 
     def _finish(self, exchange: Exchange) -> None:
         """Render, record, then set the reply. An error on the way is a 500, an unwritten record a 503."""
@@ -103,22 +130,25 @@ class Audit:
             status = denial.status
         elif exchange.relay is not None:
             status = exchange.relay.status
+        else:
+            status = exchange.status
         host = None
         if service is not None:
-            host = service.endpoint.upstream.host
+            host = service.upstream.host
         elif exchange.authority is not None:
             host = exchange.authority.host
-        operation = granted.operation if granted is not None else _named(denial, service)
+        judged = service.way if service is not None and isinstance(service.way, Judged) else None
+        operation = granted.operation if granted is not None else _named(denial, judged)
         return Record(
             id=exchange.id,
             event=event or (Event.ALLOW if denial is None else Event.DENY),
             mode=exchange.arrival.mode,
             verdict="allow" if denial is None else "deny",
-            box=exchange.box,
-            endpoint=service.endpoint.name if service is not None else None,
+            box=exchange.box.name if exchange.box is not None else None,
+            endpoint=service.name if service is not None else None,
             host=host,
             method=head.method.decode() if head is not None and head.method in KNOWN_METHODS else None,
-            assurance=service.assurance if service is not None else None,
+            assurance=_assurance(exchange),
             rule=denial.rule if denial is not None else None,
             reason=denial.reason if denial is not None else None,
             operation=operation.name if operation is not None else None,
@@ -137,7 +167,8 @@ class Audit:
             duration_ms=round((monotonic() - exchange.started) * 1000, 3),
             secret_refs=exchange.secret_refs,
             signals=_signals(denial),
-            grant_digest=service.endpoint.grant.digest if service is not None else None,
+            labels=(exchange.ended_by or EndedBy.PROXY,) if event is Event.END else (),
+            grant_digest=judged.endpoint.grant.digest if judged is not None else None,
         )
 
     def _resource(self, granted: Granted | None) -> str | None:
@@ -153,11 +184,17 @@ def log_unavailable() -> Deny:
     )
 
 
-def _named(denial: Deny | None, service: Service | None) -> Operation | None:
+def _assurance(exchange: Exchange) -> str | None:
+    if exchange.service is not None:
+        return exchange.service.way.assurance
+    return "tunnel" if exchange.tunnel is not None else None
+
+
+def _named(denial: Deny | None, judged: Judged | None) -> Operation | None:
     """The operation that a refusal is about, where it is about one."""
-    if denial is None or service is None or denial.operation is None:
+    if denial is None or judged is None or denial.operation is None:
         return None
-    return next((o for o in service.endpoint.grant.operations if o.name == denial.operation), None)
+    return next((o for o in judged.endpoint.grant.operations if o.name == denial.operation), None)
 
 
 def _signals(denial: Deny | None) -> tuple[Signal, ...]:

@@ -7,6 +7,8 @@ from grants.decision import Deny
 
 from .exchange import Exchange
 from .guard import fail_closed
+from .inject import without_injected
+from .policy import Judged
 from .record import Mode
 
 
@@ -22,7 +24,7 @@ class Authorize:
     @fail_closed
     async def broker_request(self, exchange: Exchange) -> None:
         """Grant the head, if it is not yet granted, and the body."""
-        if exchange.granted is None:
+        if exchange.granted is None and not exchange.relayed:
             self._head(exchange)
         if exchange.granted is None:
             return
@@ -36,9 +38,15 @@ class Authorize:
         service, head = exchange.service, exchange.head
         if service is None or head is None:
             raise ValueError("authorization of nothing")
+        if not isinstance(service.way, Judged):
+            # A relay has no grant to decide by: its assurance says so in every record.
+            exchange.relayed = True
+            return
         # Within a tunnel the client names the upstream's whole path, on a base URL the part behind the upstream's own.
-        prefix = () if exchange.arrival.mode is Mode.PROXY else service.endpoint.base
-        match authorize_head(service.endpoint, head, authority=exchange.authority, prefix=prefix):
+        prefix = () if exchange.arrival.mode is Mode.PROXY else service.base
+        # What is injected replaces what the client sent there, so the grant's rules do not see that.
+        judged = without_injected(head, service.inject)
+        match authorize_head(service.way.endpoint, judged, authority=exchange.authority, prefix=prefix):
             case Deny() as denial:
                 exchange.deny(denial)
             case granted:

@@ -8,7 +8,7 @@ import base64
 import binascii
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, final
 from urllib.parse import unquote_to_bytes
 
@@ -84,6 +84,7 @@ class Boxes:
                 hashlib.sha256(secret.reveal()).digest(): self._boxes[name] for name, secret in held.values.items()
             }
         return self._by_digest.get(hashlib.sha256(token).digest())
+
 
 def holds_token(head: RequestHead, token: bytes) -> bool:
     """Whether the token stands in a head, also percent-encoded or in Basic credentials."""

@@ -4,8 +4,10 @@
 2. `Who`, before anything is looked up: an unknown client learns nothing about endpoints.
 3. `Where` finds the endpoint; a host that is none, or names that disagree, end here.
 4. `Authorize` decides by the endpoint's grant. Nothing behind it decides anew, but for a redirect's hops.
-5. `Send` puts the credential in, sends, follows, and holds the answer to the grant. It acts only on an `Allow`.
-6. `Audit` writes the record and only then sets the reply. It is the last: what it did not record is not shown.
+5. `Tunnel` dials, and carries, an opaque tunnel that `Where` let through; `Relay` streams what goes to a
+   trusted-upstream endpoint. Each opens its stream only when its record is in the log.
+6. `Send` puts the credential in, sends, follows, and holds the answer to the grant. It acts only on an `Allow`.
+7. `Audit` writes the record and only then sets the reply. It is the last: what it did not record is not shown.
 
 `NoDial` stands outside of that order: mitmproxy itself may open no connection at all.
 """
@@ -14,13 +16,15 @@ from .audit import Audit
 from .authorize import Authorize
 from .dial import NoDial
 from .front.pick import Front
+from .relay import Relay
 from .send import Send
+from .tunnel import Tunnel
 from .where import Where
 from .who import Who
 
-type Chain = tuple[Front, Who, Where, Authorize, Send, Audit, NoDial]
+type Chain = tuple[Front, Who, Where, Authorize, Tunnel, Relay, Send, Audit, NoDial]
 
 
-def chain(front: Front, send: Send, audit: Audit) -> Chain:
+def chain(front: Front, audit: Audit) -> Chain:
     """The addons in their order. Those that need something of the world are handed in."""
-    return (front, Who(), Where(), Authorize(), send, audit, NoDial())
+    return (front, Who(), Where(), Authorize(), Tunnel(audit), Relay(audit), Send(audit), audit, NoDial())

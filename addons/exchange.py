@@ -14,9 +14,10 @@ from grants.authorize import Allow, Granted
 from grants.decision import Deny, Reason, Rule
 from grants.message import Authority, Relay, RequestHead
 
+from .boxes import Box
 from .policy import Policy, Service
-from .record import Mode
-from .streams import ClientChannel
+from .record import EndedBy, Mode
+from .streams import ClientChannel, UpstreamStream
 
 
 @final
@@ -30,6 +31,7 @@ class Arrival:
         service: the service that a base URL's listener, or the CONNECT authority, stands for.
         authority: where the connection leads: the CONNECT authority, or the listener's own address.
         server_name: the TLS server name that the client sent.
+        box: the box that opened the tunnel.
         encrypted: the client speaks TLS to us.
     """
 
@@ -38,6 +40,7 @@ class Arrival:
     service: str | None = None
     authority: Authority | None = None
     server_name: str | None = None
+    box: str | None = None
     encrypted: bool = False
 
 
@@ -48,15 +51,20 @@ class Exchange:
     allow), Send (relay, counts), Audit (reply).
 
     Attributes:
+        admitted: Who has decided.
+        box_prefix: the path prefix that held the box's token.
         granted: the operation that the head was granted; `granted.body_limit` says how much body may be read.
         relay: the checked answer.
         denial: the first refusal; final.
         final: what the last hop of a followed redirect chain was granted.
         relayed: the endpoint is a relay, and the request may go to it.
+        announced: bytes of the body that the head announces; None for a chunked one.
         client: the client's side of a stream, where the exchange may be streamed.
-        streamed: the answer went out by the stream, after its record; there is no reply.
-        broken: the stream did not come to its end.
+        status: of the answer that is being streamed.
+        opened: a stream was opened, after its decision record; its end record is still to come, and there is no reply.
+        ended_by: the side that ended the stream in good order; None while it has not.
         reply: the bytes for the client, set only once the record is in the log.
+        tunnel: the opaque connection that a CONNECT opened.
         close: the client's connection ends after the reply.
     """
 
@@ -66,7 +74,9 @@ class Exchange:
     body: bytes = field(default=b"", repr=False)
     id: str = field(default_factory=lambda: token_hex(12))
     started: float = field(default_factory=monotonic)
-    box: str | None = None
+    admitted: bool = False
+    box: Box | None = None
+    box_prefix: bytes = field(default=b"", repr=False)
     service: Service | None = None
     authority: Authority | None = None
     granted: Granted | None = None
@@ -80,10 +90,13 @@ class Exchange:
     final: Granted | None = None
     relayed: bool = False
     client: ClientChannel | None = field(default=None, repr=False)
-    streamed: bool = False
-    broken: bool = False
+    announced: int | None = 0
+    status: int | None = None
+    opened: bool = False
+    ended_by: EndedBy | None = None
     reply: bytes | None = field(default=None, repr=False)
     close: bool = False
+    tunnel: UpstreamStream | None = field(default=None, repr=False)
 
     @property
     def settled(self) -> bool:

@@ -17,6 +17,15 @@ class BrokerConnectHook(StartHook):
 
 
 @dataclass
+class BrokerTunnelHook(StartHook):
+    """An opaque tunnel is open: carry it until it ends."""
+
+    exchange: Exchange
+    name = "broker_tunnel"
+    blocking = True
+
+
+@dataclass
 class BrokerHeadHook(StartHook):
     """The head of a request with a body was read: may the body be read, and how much of it?"""
 

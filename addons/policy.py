@@ -59,8 +59,7 @@ class Service:
         upstream: the origin that requests go to.
         base: segments of the upstream's own path, before the path of a base-URL request.
         secrets: names of the references that the endpoint holds.
-        timeout: bound of a judged exchange with the upstream, redirects included, and of an answer's head on a relay, in
-            seconds.
+        timeout: bound of a judged exchange with the upstream, redirects included, in seconds.
         hosts: further names by which clients may call the base URL.
         inject: fields that are set here, whatever the client sent there; references still in them.
         gate: bounds the requests in flight.

@@ -11,6 +11,7 @@ class Event(StrEnum):
     ALLOW = "broker_request_allow"
     DENY = "broker_request_deny"
     INTENT = "broker_request_intent"
+    END = "broker_request_end"
 
 
 class Mode(StrEnum):
@@ -19,6 +20,14 @@ class Mode(StrEnum):
     TERMINATE = "terminate"
     PROXY = "proxy"
     CONNECT = "connect"
+
+
+class EndedBy(StrEnum):
+    """Which side ended a stream. A label of its end record."""
+
+    CLIENT = "ended-by-client"
+    UPSTREAM = "ended-by-upstream"
+    PROXY = "ended-by-proxy"
 
 
 class Signal(StrEnum):

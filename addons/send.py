@@ -9,7 +9,7 @@ from time import monotonic
 from typing import Final
 
 from grants.authorize import Allow
-from grants.decision import Deny, Reason
+from grants.decision import Deny, Reason, Rule
 from grants.model import Effect
 from grants.redirect import NotRedirect, next_hop, start
 from grants.references import Sealed, seal
@@ -18,7 +18,8 @@ from grants.response import check_response, scan_intermediate
 from .audit import Audit, log_unavailable
 from .exchange import Exchange
 from .guard import fail_closed
-from .policy import Service
+from .inject import with_injected
+from .policy import Judged, Service
 from .ports import Held, LogUnavailable, UpstreamFailed
 from .record import Event
 
@@ -50,20 +51,28 @@ class Send:
     @fail_closed
     async def broker_request(self, exchange: Exchange) -> None:
         """Send, follow, check."""
+        if exchange.relayed:
+            return
         allow, service = exchange.allow, exchange.service
-        if allow is None or service is None:
+        if allow is None or service is None or not isinstance(service.way, Judged):
             raise ValueError("sending what nobody allowed")
         if not self.audit.decisions.writable:
             exchange.deny(log_unavailable())
             return
-        held = await service.vault.open()
-        sealed = seal(allow.request, held.values, service.endpoint.secrets)
-        if isinstance(sealed, Deny):
-            exchange.deny(sealed)
+        if not service.gate.enter():
+            exchange.deny(at_capacity(service.name))
             return
-        if allow.granted.operation.effect is Effect.WRITE and not self._intend(exchange, sealed):
-            return
-        await self._follow(exchange, service, allow, held, sealed)
+        try:
+            held = await service.vault.open()
+            sealed = _sealed(allow, service, held)
+            if isinstance(sealed, Deny):
+                exchange.deny(sealed)
+                return
+            if allow.granted.operation.effect is Effect.WRITE and not self._intend(exchange, sealed):
+                return
+            await self._follow(exchange, service, service.way, allow, held, sealed)
+        finally:
+            service.gate.leave()
 
     def _intend(self, exchange: Exchange, sealed: Sealed) -> bool:
         """Leave the intent of a write in the log, or refuse: a write that may have happened is never unrecorded."""
@@ -75,8 +84,10 @@ class Send:
             return False
         return True
 
-    async def _follow(self, exchange: Exchange, service: Service, allow: Allow, held: Held, sealed: Sealed) -> None:
-        chain = start(service.endpoint, allow.granted)
+    async def _follow(
+        self, exchange: Exchange, service: Service, way: Judged, allow: Allow, held: Held, sealed: Sealed
+    ) -> None:
+        chain = start(way.endpoint, allow.granted)
         end = monotonic() + service.timeout
         needles = held.needles
         while True:
@@ -85,13 +96,13 @@ class Send:
             exchange.bytes_out += len(sealed.request.body or b"")
             operation = chain.current.operation
             try:
-                response = await service.upstream.send(
+                response = await way.upstream.send(
                     sealed.request,
                     max_body=max(operation.response.max_bytes, _INTERMEDIATE_BYTES),
                     timeout=end - monotonic(),
                 )
             except UpstreamFailed as failed:
-                exchange.deny(_failure(failed, operation.name))
+                exchange.deny(failure(failed, operation.name))
                 return
             exchange.bytes_in += len(response.body)
             step = next_hop(chain, response)
@@ -105,7 +116,7 @@ class Send:
             if isinstance(step, Deny):
                 exchange.deny(step)
                 return
-            hop = seal(step.allow.request, held.values, service.endpoint.secrets)
+            hop = _sealed(step.allow, service, held)
             if isinstance(hop, Deny):
                 exchange.deny(hop)
                 return
@@ -117,7 +128,22 @@ class Send:
             exchange.relay = checked
 
 
-def _failure(failed: UpstreamFailed, operation: str) -> Deny:
+def _sealed(allow: Allow, service: Service, held: Held) -> Sealed | Deny:
+    """The request with its secrets in; what is injected goes only where the credential may go."""
+    request, origins = allow.request, allow.granted.operation.origins
+    if request.origin == service.upstream or (origins is not None and request.origin in origins):
+        request = with_injected(request, service.inject)
+    return seal(request, held.values, service.secrets)
+
+
+def at_capacity(name: str) -> Deny:
+    """The refusal while an endpoint has as many requests in flight as it may."""
+    detail = f"endpoint `{name}` has as many requests under way as it may; try again shortly"
+    return Deny(rule=Rule.DENIED, reason=Reason.CAPACITY, status=503, detail=detail)
+
+
+def failure(failed: UpstreamFailed, operation: str | None) -> Deny:
+    """The refusal for an upstream that gave no complete answer."""
     return Deny(
         rule=failed.rule,
         reason=failed.reason,

@@ -4,6 +4,7 @@ Both are read piece by piece with back-pressure: a `write` waits until the other
 held is bounded whatever is relayed.
 """
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Protocol, final
 
@@ -33,8 +34,24 @@ class ClientChannel(Protocol):
         """
         ...
 
+    async def finish(self) -> None:
+        """Nothing more is sent: the client sees the end of the stream (half-close)."""
+        ...
+
     async def left(self) -> None:
         """Wait until the client has ended its connection."""
+        ...
+
+    def become_raw(self) -> None:
+        """The protocol changes: what comes from now on is a raw stream."""
+        ...
+
+    def attach(self, output: Callable[[bytes], Awaitable[None]], end: Callable[[], None]) -> None:
+        """Send by `output`, which waits until the client has taken enough, and end by `end`. The connection's side."""
+        ...
+
+    async def room(self) -> None:
+        """Wait until more may be read from the client. The connection's side."""
         ...
 
 
@@ -46,8 +63,8 @@ class ResponseHead:
     Attributes:
         status: 200 to 599, or 101 where an upgrade was asked for.
         fields: as they came.
-        length: bytes of the body that follows; None where only its end tells (chunked, or by the connection's end). 0 for
-            what has no body (HEAD, 204, 304).
+        length: bytes of the body that follows; None where only its end tells (chunked, or by the connection's
+            end). 0 for what has no body (HEAD, 204, 304).
     """
 
     status: int
@@ -88,8 +105,8 @@ class StreamingUpstream(Protocol):
     ) -> UpstreamStream:
         """Send the head of `request` (its `body` is not used) and return the stream.
 
-        `length` is that of the body that will be written: 0 for none (and for GET no Content-Length is sent), None for a
-        chunked one. `upgrade` lets `Connection: Upgrade` with the `Upgrade` field among `fields` go out.
+        `length` is that of the body that will be written: 0 for none (for GET no Content-Length is sent), None for
+        a chunked one. `upgrade` lets `Connection: Upgrade` with the `Upgrade` field among `fields` go out.
 
         Raises:
             UpstreamFailed: there is no connection, or the head could not be sent.

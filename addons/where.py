@@ -10,6 +10,7 @@ from grants.canonical import parse_authority
 from grants.decision import Deny, Reason, Rule
 from grants.message import Authority, RequestHead
 
+from .boxes import Box
 from .exchange import Exchange
 from .guard import fail_closed
 from .policy import Service
@@ -40,6 +41,10 @@ class Where:
             exchange.deny(_misdirected(Reason.HOST_MISMATCH, "the Host field is not the CONNECT target"))
             return
         service = exchange.policy.authorities.get(authority)
+        if service is None and exchange.policy.tunnels is not None and exchange.policy.tunnels.allows(authority):
+            if exchange.box is not None and not exchange.box.tunnels:
+                exchange.deny(_not_for_box(exchange.box, Reason.BOX_TUNNEL, "may open no tunnels"))
+            return
         if service is None:
             exchange.deny(
                 Deny(
@@ -50,6 +55,8 @@ class Where:
             )
             return
         exchange.service = service
+        if (denial := _box_may_use(exchange.box, service)) is not None:
+            exchange.deny(denial)
 
     @fail_closed
     async def broker_head(self, exchange: Exchange) -> None:
@@ -72,6 +79,9 @@ class Where:
             return
         exchange.service = service
         exchange.authority = arrival.authority
+        if (denial := _box_may_use(exchange.box, service)) is not None:
+            exchange.deny(denial)
+            return
         hosts = _values(head, b"host")
         if len(hosts) != 1:
             exchange.deny(
@@ -89,6 +99,16 @@ class Where:
             denial = _base_url(exchange, service, hosts[0])
         if denial is not None:
             exchange.deny(denial)
+
+
+def _box_may_use(box: Box | None, service: Service) -> Deny | None:
+    if box is None or service.name in box.endpoints:
+        return None
+    return _not_for_box(box, Reason.BOX_ENDPOINT, f"may not use endpoint `{service.name}`")
+
+
+def _not_for_box(box: Box, reason: Reason, what: str) -> Deny:
+    return Deny(rule=Rule.DENIED, reason=reason, detail=f"box `{box.name}` {what}")
 
 
 def _tunnelled(authority: Authority | None, server_name: str | None, host: bytes) -> Deny | None:

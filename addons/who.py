@@ -62,7 +62,9 @@ class Who:
             return
         exchange.box = await boxes.find(shown.token)
         if exchange.box is None or shown.token is None:
-            exchange.deny(_unknown("no box has this token; send it in Proxy-Authorization, or as /box/TOKEN/ in a base URL"))
+            exchange.deny(
+                _unknown("no box has this token; send it in Proxy-Authorization, or as /box/TOKEN/ in a base URL")
+            )
         elif holds_token(shown.head, shown.token):
             exchange.deny(
                 Deny(

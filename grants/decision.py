@@ -40,6 +40,9 @@ class Reason(StrEnum):
     EXPECTATION = "expectation"
     # who asks, and where it goes
     BOX_UNKNOWN = "box-unknown"
+    BOX_TOKEN_LEAK = "box-token-leak"
+    BOX_ENDPOINT = "box-endpoint"
+    BOX_TUNNEL = "box-tunnel"
     HOST_UNKNOWN = "host-unknown"
     HOST_UNREADABLE = "host-unreadable"
     HOST_MISMATCH = "host-mismatch"
@@ -115,6 +118,7 @@ class Reason(StrEnum):
     # ourselves
     FAULT = "fault"
     LOG = "log-unavailable"
+    CLIENT_SLOW = "client-slow"
     CAPACITY = "capacity"
     SHUTDOWN = "shutdown"
 

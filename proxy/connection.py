@@ -1,6 +1,7 @@
 """One client connection, run by mitmproxy, with the dispatch of our hooks and the back-pressure that it lacks."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,8 @@ from mitmproxy.proxy import commands, mode_specs
 from mitmproxy.proxy.mode_servers import ProxyConnectionHandler
 
 from addons.exchange import Exchange
-from addons.hooks import BrokerConnectHook, BrokerHeadHook, BrokerRequestHook
+from addons.hooks import BrokerConnectHook, BrokerHeadHook, BrokerRequestHook, BrokerTunnelHook
+from addons.streams import ClientChannel, ClientLeft
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +29,7 @@ def table(addons: Sequence[object]) -> Table:
     """The steps of each of our hooks in the chain's order, looked up once and not at every request."""
     return {
         hook: tuple(getattr(addon, hook.name) for addon in addons if hasattr(addon, hook.name))
-        for hook in (BrokerConnectHook, BrokerHeadHook, BrokerRequestHook)
+        for hook in (BrokerConnectHook, BrokerHeadHook, BrokerTunnelHook, BrokerRequestHook)
     }
 
 
@@ -61,6 +63,7 @@ class ClientConnection(ProxyConnectionHandler):
         self._steps = steps
         self._writer = writer
         self.active = 0
+        self._client: ClientChannel | None = None
 
     async def handle_hook(self, hook: commands.StartHook) -> None:
         """Run the chain for our hooks, and leave mitmproxy's own to it."""
@@ -72,6 +75,9 @@ class ClientConnection(ProxyConnectionHandler):
         try:
             with self.timeout_watchdog.disarm():
                 await self._await_reader()
+                self._client = exchange.client
+                if exchange.client is not None:
+                    exchange.client.attach(self._write, self._write_end)
                 for step in steps:
                     await step(exchange)
         except BaseException as error:
@@ -82,6 +88,31 @@ class ClientConnection(ProxyConnectionHandler):
                 raise
         finally:
             self.active -= 1
+            self._client = None
+
+    async def drain_writers(self) -> None:
+        """Called after each read from the client: read no further while a stream holds enough."""
+        await super().drain_writers()  # type: ignore[no-untyped-call]
+        if self._client is not None:
+            await self._client.room()
+
+    async def _write(self, data: bytes) -> None:
+        """Send a piece of a stream, and wait until the client has taken enough of it."""
+        try:
+            if self._writer.transport.is_closing():
+                raise ClientLeft
+            self._writer.write(data)
+            async with asyncio.timeout(_SLOW_READER_SECONDS):
+                await self._writer.drain()
+        except (TimeoutError, OSError):
+            self._writer.transport.abort()
+            raise ClientLeft from None
+
+    def _write_end(self) -> None:
+        """Half-close."""
+        with contextlib.suppress(OSError):
+            if self._writer.can_write_eof():
+                self._writer.write_eof()
 
     async def _await_reader(self) -> None:
         """Let the client read the answers before this one, or cut it off: nothing piles up behind a slow reader."""

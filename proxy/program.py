@@ -15,7 +15,6 @@ from addons.chain import chain
 from addons.front.layer import Limits
 from addons.front.pick import Front
 from addons.policy import Policies
-from addons.send import Send
 from proxy.admin import Admin
 from proxy.connection import table
 from proxy.decisionlog import FileLog, StreamLog, open_log
@@ -80,7 +79,7 @@ class Program:
             policies=policies, limits=limits, certificates=Leaves(self.ca), clients=self.settings.limits.clients
         )
         audit = Audit(self._log, self._key, self._terse)
-        addons = chain(Front(listeners.pick), Send(audit), audit)
+        addons = chain(Front(listeners.pick), audit)
         master = make_master(addons)
         stopped = asyncio.Event()
         loop = asyncio.get_running_loop()

@@ -41,14 +41,15 @@ class Channel:
         self._room.set()
         self._left = asyncio.Event()
         self._output: Output | None = None
+        self._end: Callable[[], None] | None = None
         self.written = 0
         self.was_read = 0
 
     # -- the connection's side ----------------------------------------------------------------------------------------
 
-    def attach(self, output: Output) -> None:
-        """Send by `output`, which waits until the client has taken enough."""
-        self._output = output
+    def attach(self, output: Output, end: Callable[[], None]) -> None:
+        """See `ClientChannel`."""
+        self._output, self._end = output, end
 
     async def room(self) -> None:
         """Wait until more may be read from the client."""
@@ -79,6 +80,11 @@ class Channel:
             self._gone = True
         self._left.set()
         self._news.set()
+
+    def done(self) -> None:
+        """The hook has ended: nothing is held back any more."""
+        self._room.set()
+        self._output = None
 
     def gone(self) -> None:
         """The connection is no more."""
@@ -124,6 +130,14 @@ class Channel:
             raise ClientLeft
         await self._output(self._wire.send(data))
         self.written += len(data)
+
+    async def finish(self) -> None:
+        """See `ClientChannel`."""
+        if self._gone or self._output is None or self._end is None:
+            raise ClientLeft
+        if last := self._wire.finish():
+            await self._output(last)
+        self._end()
 
     async def left(self) -> None:
         """See `ClientChannel`."""

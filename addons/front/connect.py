@@ -10,14 +10,16 @@ from typing import final
 from mitmproxy.proxy import commands
 from mitmproxy.proxy.context import Context
 
+from addons.boxes import Box
 from addons.exchange import Arrival, Exchange
-from addons.hooks import BrokerConnectHook
+from addons.hooks import BrokerConnectHook, BrokerTunnelHook
 from addons.policy import Policies, Service
 from addons.ports import Certificates
 from addons.record import Mode
 from grants.decision import Deny, Reason, Rule
 from grants.message import Authority, RequestHead
 
+from .channel import Channel
 from .layer import Commands, FrontLayer, Limits
 from .reader import HeadRead
 from .stream import Stream
@@ -32,6 +34,7 @@ class Opening(Stream):
         super().__init__(layer, policies, arrival)
         self.tunnel: Authority | None = None
         self.service: Service | None = None
+        self.box: Box | None = None
 
     @property
     def reading(self) -> bool:
@@ -56,9 +59,19 @@ class Opening(Stream):
         if exchange.denial is not None or exchange.reply is None:
             yield from self._layer.reply(exchange)
             return
-        self.tunnel, self.service = exchange.authority, exchange.service
+        self.tunnel, self.service, self.box = exchange.authority, exchange.service, exchange.box
         yield from self._layer.send(exchange.reply)
+        if exchange.tunnel is not None:
+            yield from self._opaque(exchange)
+            return
         yield from self._layer.arm(self._layer.limits.body)
+
+    def _opaque(self, exchange: Exchange) -> Commands:
+        """Carry a tunnel until it ends; what came behind the head goes first."""
+        channel = Channel(self._layer.wire, None, complete=False)
+        channel.received(self._reader.take_rest())
+        yield from self._carry(exchange, channel, BrokerTunnelHook(exchange))
+        yield from self._layer.close()
 
     def rest(self) -> bytes:
         """What came behind the head."""
@@ -89,8 +102,9 @@ class ConnectLayer(FrontLayer):
             self._arrival = Arrival(
                 mode=Mode.PROXY,
                 peer=self._peer,
-                service=service.endpoint.name,
+                service=service.name,
                 authority=self._opening.tunnel,
+                box=self._opening.box.name if self._opening.box is not None else None,
                 server_name=self._certificates.server_name(tls.connection),
                 encrypted=True,
             )

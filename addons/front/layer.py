@@ -15,6 +15,7 @@ from mitmproxy.proxy.context import Context
 from mitmproxy.proxy.layer import Layer
 
 from addons.exchange import Exchange
+from addons.record import EndedBy
 
 from .channel import Channel
 from .wire import Plain, Wire
@@ -188,7 +189,12 @@ class FrontLayer(Layer):
 
         Without a reply the chain did not get to its end: the request has no record, so nothing of it is shown.
         """
-        if exchange.reply is None:
+        if exchange.opened:
+            # What there was to send was sent. A stream that broke is no answer, so its end must not look like one.
+            if exchange.ended_by is not EndedBy.UPSTREAM:
+                yield from self.close()
+                return
+        elif exchange.reply is None:
             exchange.close = True
             yield from self.send(
                 b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"

@@ -6,9 +6,11 @@ not allow, and no `100 Continue` goes out for it.
 
 from collections.abc import Callable
 
+from mitmproxy.proxy.commands import StartHook
+
 from addons.exchange import Arrival, Exchange
 from addons.hooks import BrokerHeadHook, BrokerRequestHook
-from addons.policy import Policies
+from addons.policy import Judged, Policies
 from grants.decision import Deny, Reason, Rule
 from grants.message import RequestHead
 
@@ -70,8 +72,10 @@ class Stream:
         exchange = self.begin(event.head)
         exchange.close = not event.keep_alive
         if event.body == 0:
-            yield from self._answer(exchange, self._channel(complete=True))
+            relay = exchange.policy.relays(exchange.arrival.service)
+            yield from self._answer(exchange, self._channel(complete=True) if relay else None)
             return
+        exchange.announced = event.body
         self._layer.disarm()
         # A refused head leaves its body unread, so the connection cannot go on.
         exchange.close = True
@@ -80,11 +84,12 @@ class Stream:
             exchange.close = not event.keep_alive
             yield from self._stream(exchange, event)
             return
-        if exchange.denial is not None or exchange.granted is None or exchange.service is None:
+        way = exchange.service.way if exchange.service is not None else None
+        if exchange.denial is not None or exchange.granted is None or not isinstance(way, Judged):
             yield from self._layer.reply(exchange)
             return
         exchange.close = not event.keep_alive
-        limit = min(exchange.granted.body_limit, exchange.service.body_limit)
+        limit = min(exchange.granted.body_limit, way.body_limit)
         if event.body is not None and event.body > limit:
             yield from self._refuse(exchange, too_large(limit))
             return
@@ -114,16 +119,22 @@ class Stream:
         return Channel(self._layer.wire, self._reader, complete=complete)
 
     def _answer(self, exchange: Exchange, channel: Channel | None = None) -> Commands:
-        layer = self._layer
-        layer.disarm()
-        exchange.client = layer.channel = channel
-        yield BrokerRequestHook(exchange)
-        layer.channel = None
-        if channel is not None and exchange.streamed and not channel.complete:
+        yield from self._carry(exchange, channel, BrokerRequestHook(exchange))
+        if channel is not None and exchange.opened and not channel.complete:
             # The rest of the body was not read, so no further request can be.
             exchange.close = True
         exchange.close = exchange.close or self._reader.ended
-        yield from layer.reply(exchange)
+        yield from self._layer.reply(exchange)
+
+    def _carry(self, exchange: Exchange, channel: Channel | None, hook: StartHook) -> Commands:
+        """Ask, with the client's side of a stream at hand while the answer is made."""
+        layer = self._layer
+        layer.disarm()
+        exchange.client = layer.channel = channel
+        yield hook
+        if channel is not None:
+            channel.done()
+            layer.channel = None
 
     def record(self, denial: Deny) -> Commands:
         """Record a refusal that cannot be sent any more."""

@@ -17,10 +17,9 @@ from addons.audit import Audit
 from addons.chain import chain
 from addons.front.layer import Limits
 from addons.front.pick import Front
-from addons.policy import Policies, Policy, Service
+from addons.policy import Judged, Policies, Policy, Service
 from addons.ports import Held, LogUnavailable
 from addons.record import Event, Record
-from addons.send import Send
 from grants.endpoint import Endpoint
 from grants.load import load_grant
 from grants.message import Origin
@@ -135,7 +134,11 @@ class Running:
 
     def change(self, **changes: object) -> None:
         """Put a changed service in force."""
-        self.policies.current = Policy.of([replace(self.service, **changes)])  # type: ignore[arg-type]
+        service = self.service
+        way = {key: changes.pop(key) for key in ("upstream", "body_limit") if key in changes}
+        if way:
+            changes["way"] = replace(service.way, **way)  # type: ignore[arg-type]
+        self.policies.current = Policy.of([replace(service, **changes)])  # type: ignore[arg-type]
 
 
 @asynccontextmanager
@@ -160,20 +163,25 @@ async def running(
         grant=load_grant(json.dumps(grant or DEFAULT), file="grant.yaml"),
         secrets=frozenset({"api", "other"}),
     )
+    consented = frozenset({("localhost", upstream.port), (host, upstream.port)})
     service = Service(
-        endpoint=endpoint,
-        upstream=UpstreamClient(
-            pool, origin, trust, consented=frozenset({("localhost", upstream.port), (host, upstream.port)})
-        ),
+        name="api",
+        upstream=origin,
+        base=(),
+        secrets=endpoint.secrets,
         vault=FixedVault(api=SECRET, other="another-secret-0123456789"),
         timeout=5,
-        body_limit=1024 * 1024,
+        way=Judged(
+            endpoint=endpoint,
+            upstream=UpstreamClient(pool, origin, trust, consented=consented),
+            body_limit=1024 * 1024,
+        ),
     )
     policies = Policies(Policy.of([service]))
     ca = load_ca(folder)
     listeners = Listeners(policies=policies, limits=limits or Limits(), certificates=Leaves(ca), clients=clients)
     audit = Audit(log, b"k" * 32)
-    addons = list(arrange(list(chain(Front(listeners.pick), Send(audit), audit))))
+    addons = list(arrange(list(chain(Front(listeners.pick), audit))))
     master = make_master(addons)
     bound: tuple[Listener, Listener] = (
         bind(TcpListen(host="127.0.0.1", port=0), setting="proxy"),

@@ -100,7 +100,7 @@ async def base(proxy: Running) -> AsyncIterator[Talk]:
 @asynccontextmanager
 async def tunnel(proxy: Running) -> AsyncIterator[Talk]:
     """A connection through the forward proxy, TLS done."""
-    origin = proxy.service.endpoint.upstream
+    origin = proxy.service.upstream
     reader, writer = await asyncio.open_connection(*proxy.proxy)
     try:
         talk = Talk(reader, writer, b"%s:%d" % (origin.host.encode(), origin.port))
@@ -421,7 +421,7 @@ def test_an_idle_tunnel_is_closed_before_its_handshake(run: Callable[..., None])
 
     async def work(proxy: Running) -> None:
         reader, writer = await asyncio.open_connection(*proxy.proxy)
-        talk = Talk(reader, writer, b"localhost:%d" % proxy.service.endpoint.upstream.port)
+        talk = Talk(reader, writer, b"localhost:%d" % proxy.service.upstream.port)
         assert (await talk.ask(b"CONNECT %s HTTP/1.1\r\n\r\n" % talk.host))[0] == 200
         assert await talk.rest() == b""
         writer.close()
@@ -558,7 +558,7 @@ def test_an_exception_before_sending_reaches_no_upstream(
 
 
 @both
-@pytest.mark.parametrize("where", ["next_hop", "check_response", "_failure"])
+@pytest.mark.parametrize("where", ["next_hop", "check_response", "failure"])
 def test_an_exception_after_sending_shows_nothing_of_the_answer(
     run: Callable[..., None],
     upstream: Upstream,
@@ -573,7 +573,7 @@ def test_an_exception_after_sending_shows_nothing_of_the_answer(
 
     async def work(proxy: Running) -> None:
         monkeypatch.setattr(f"addons.send.{where}", fail)
-        upstream.handler = lambda _request: [CLOSE] if where == "_failure" else answer(body=b'{"shown":1}')
+        upstream.handler = lambda _request: [CLOSE] if where == "failure" else answer(body=b'{"shown":1}')
         async with front(proxy) as talk:
             status, head, body = await talk.ask(GET % talk.host)
             assert status == 500
@@ -812,7 +812,7 @@ def test_only_a_tunnel_to_an_endpoint_is_opened(
     """Hosts that are no endpoint are refused at CONNECT, with a record; so is plain http."""
 
     async def work(proxy: Running) -> None:
-        port = proxy.service.endpoint.upstream.port
+        port = proxy.service.upstream.port
         async with raw(proxy.proxy) as talk:
             target = head % port if b"%d" in head else head
             got, shown, body = await talk.ask(target + b" HTTP/1.1\r\n\r\n")
@@ -847,7 +847,7 @@ def test_the_host_of_a_connect_is_its_target(
     """RFC 9112, 3.2.3; some clients send no Host field with CONNECT."""
 
     async def work(proxy: Running) -> None:
-        port = proxy.service.endpoint.upstream.port
+        port = proxy.service.upstream.port
         fields = b"".join(b"Host: " + (host % port if b"%d" in host else host) + b"\r\n" for host in hosts)
         async with raw(proxy.proxy) as talk:
             assert (await talk.ask(b"CONNECT localhost:%d HTTP/1.1\r\n" % port + fields + b"\r\n"))[0] == status
@@ -871,7 +871,7 @@ def test_a_tunnel_takes_nothing_but_tls(
     """Semantic assurance is https only, and never an opaque tunnel."""
 
     async def work(proxy: Running) -> None:
-        connect = b"CONNECT localhost:%d HTTP/1.1\r\n\r\n" % proxy.service.endpoint.upstream.port
+        connect = b"CONNECT localhost:%d HTTP/1.1\r\n\r\n" % proxy.service.upstream.port
         async with raw(proxy.proxy) as talk:
             if together:
                 assert (await talk.ask(connect + first))[0] == 200
@@ -901,7 +901,7 @@ def test_a_handshake_that_fails_leaves_a_record(
 
     async def work(proxy: Running) -> None:
         async with raw(proxy.proxy) as talk:
-            await talk.ask(b"CONNECT localhost:%d HTTP/1.1\r\n\r\n" % proxy.service.endpoint.upstream.port)
+            await talk.ask(b"CONNECT localhost:%d HTTP/1.1\r\n\r\n" % proxy.service.upstream.port)
             context = ssl.create_default_context(cafile=str(proxy.ca) if trusts else None)
             with pytest.raises((ssl.SSLError, ConnectionError)):
                 await talk.writer.start_tls(context, server_hostname=name)
@@ -917,7 +917,7 @@ def test_a_name_needs_a_server_name(run: Callable[..., None], upstream: Upstream
 
     async def work(proxy: Running) -> None:
         async with raw(proxy.proxy) as talk:
-            await talk.ask(b"CONNECT api.example:%d HTTP/1.1\r\n\r\n" % proxy.service.endpoint.upstream.port)
+            await talk.ask(b"CONNECT api.example:%d HTTP/1.1\r\n\r\n" % proxy.service.upstream.port)
             context = ssl.create_default_context(cafile=str(proxy.ca))
             context.check_hostname = False
             with pytest.raises((ssl.SSLError, ConnectionError)):
@@ -949,7 +949,7 @@ def test_a_tls_end_inside_of_a_request_is_recorded(run: Callable[..., None], ups
 
     def _half_request(proxy: Running) -> None:
         client = socket.create_connection(proxy.proxy)
-        client.sendall(b"CONNECT localhost:%d HTTP/1.1\r\n\r\n" % proxy.service.endpoint.upstream.port)
+        client.sendall(b"CONNECT localhost:%d HTTP/1.1\r\n\r\n" % proxy.service.upstream.port)
         client.recv(1000)
         context = ssl.create_default_context(cafile=str(proxy.ca))
         secured = context.wrap_socket(client, server_hostname="localhost")

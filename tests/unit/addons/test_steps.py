@@ -14,7 +14,7 @@ from addons.exchange import Arrival, Exchange
 from addons.front.pick import Front
 from addons.front.wire import Plain
 from addons.guard import fail_closed
-from addons.policy import Policy, Service
+from addons.policy import Judged, Policy, Service
 from addons.ports import UpstreamFailed
 from addons.record import Mode, Signal
 from addons.refusal import refusal
@@ -62,11 +62,13 @@ def service(grant: object = None, *answers: Response | UpstreamFailed) -> Servic
         secrets=frozenset({"api"}),
     )
     return Service(
-        endpoint=endpoint,
-        upstream=Scripted(list(answers), []),
+        name="api",
+        upstream=UPSTREAM,
+        base=(),
+        secrets=endpoint.secrets,
         vault=FixedVault(api=SECRET),
         timeout=5,
-        body_limit=1024,
+        way=Judged(endpoint=endpoint, upstream=Scripted(list(answers), []), body_limit=1024),
     )
 
 
@@ -183,7 +185,8 @@ def test_a_redirect_is_followed_and_recorded() -> None:
     )
     assert record.final_resource_digest not in (None, record.resource_digest)
     assert record.bytes_in == 7
-    upstream = made.upstream
+    assert isinstance(made.way, Judged)
+    upstream = made.way.upstream
     assert isinstance(upstream, Scripted)
     assert [request.target for request in upstream.sent] == [b"/things/1", b"/things/2"]
     assert [dict(request.fields)[b"Authorization"] for request in upstream.sent] == [b"Bearer " + SECRET.encode()] * 2

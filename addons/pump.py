@@ -1,0 +1,85 @@
+"""Carries raw bytes both ways between a client and an upstream, until both have ended or one has failed."""
+
+import asyncio
+from typing import Protocol
+
+from .exchange import Exchange
+from .ports import UpstreamFailed
+from .record import EndedBy
+from .streams import ClientChannel, ClientLeft, UpstreamStream
+
+
+class Readable(Protocol):
+    """A side that is read piece by piece."""
+
+    async def read(self) -> bytes:
+        """The next piece; empty at the end."""
+        ...
+
+
+async def read_within(side: Readable, idle: float) -> bytes:
+    """The next piece, or `ClientLeft` after `idle` seconds of nothing."""
+    try:
+        async with asyncio.timeout(idle):
+            return await side.read()
+    except TimeoutError:
+        raise ClientLeft from None
+
+
+def first_failure(failures: BaseExceptionGroup[UpstreamFailed]) -> UpstreamFailed:
+    """One of a group's failures."""
+    first = failures.exceptions[0]
+    return first_failure(first) if isinstance(first, BaseExceptionGroup) else first
+
+
+async def pump(
+    exchange: Exchange, client: ClientChannel, upstream: UpstreamStream, *, idle: float, total: float | None
+) -> EndedBy:
+    """Carry bytes both ways and count them. A side's end is passed on to the other (half-close).
+
+    `idle` seconds without a byte either way end it, and so do `total` seconds in all. Returns the side that ended it.
+    """
+    ends: list[EndedBy] = []
+    loop = asyncio.get_running_loop()
+    last = loop.time()
+
+    async def up() -> None:
+        nonlocal last
+        while piece := await client.read():
+            last = loop.time()
+            await upstream.write(piece)
+            exchange.bytes_out += len(piece)
+        ends.append(EndedBy.CLIENT)
+        await upstream.finish()
+
+    async def down() -> None:
+        nonlocal last
+        while piece := await upstream.read():
+            last = loop.time()
+            exchange.bytes_in += len(piece)
+            await client.write(piece)
+        ends.append(EndedBy.UPSTREAM)
+        await client.finish()
+
+    async def watch() -> None:
+        end = None if total is None else loop.time() + total
+        while True:
+            now = loop.time()
+            due = last + idle if end is None else min(last + idle, end)
+            if now >= due:
+                raise TimeoutError
+            await asyncio.sleep(due - now)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            watcher = group.create_task(watch())
+            directions = [group.create_task(up()), group.create_task(down())]
+            await asyncio.wait(directions)
+            watcher.cancel()
+    except* TimeoutError:
+        ends.insert(0, EndedBy.PROXY)
+    except* ClientLeft:
+        ends.append(EndedBy.CLIENT)
+    except* UpstreamFailed:
+        ends.append(EndedBy.UPSTREAM)
+    return ends[0]
