@@ -9,9 +9,9 @@ from typing import final
 
 from grants.message import Origin, Outgoing, Response
 
-from .connection import Connection
-from .dial import Resolver, dial, reach_of, resolve
-from .failures import fault, timed_out
+from .acquire import acquire
+from .dial import Resolver, reach_of, resolve
+from .failures import fault
 from .pool import Group, Pool
 from .request import write_request
 from .trust import Trust
@@ -61,34 +61,10 @@ class UpstreamClient:
         deadline = asyncio.get_running_loop().time() + timeout
         connection = self._pool.take(group)
         if connection is None:
-            connection = await self._wait(group, deadline)
+            connection = await acquire(
+                self._pool, group, self._resolver, connect_timeout=self._connect_timeout, deadline=deadline
+            )
         return await connection.exchange(written, request.method, max_body, deadline)
 
     def _group_of(self, origin: Origin) -> Group:
         return self._pool.group(origin, self._trust, reach_of(origin, self._consented, allow_inside=self._allow_inside))
-
-    async def _wait(self, group: Group, deadline: float) -> Connection:
-        """A connection that can be written to now: one that became free, or a new one."""
-        while (connection := await self._pool.place(group, deadline)) is not None:
-            if connection.quiet():
-                return connection
-            connection.abort()
-        loop = asyncio.get_running_loop()
-        now = loop.time()
-        connection = Connection(loop)
-        try:
-            if now >= deadline:
-                raise timed_out()
-            await dial(
-                group.origin,
-                group.reach,
-                group.trust,
-                connection,
-                resolver=self._resolver,
-                deadline=min(deadline, now + self._connect_timeout),
-            )
-            self._pool.adopt(group, connection)
-        except BaseException:
-            self._pool.release(group)
-            raise
-        return connection

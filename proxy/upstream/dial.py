@@ -9,13 +9,14 @@ import contextlib
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum, auto
+from typing import final
 
 from addons.ports import UpstreamFailed
 from grants.addresses import is_address, is_inside, is_loopback
-from grants.message import Origin
+from grants.message import Authority, Origin
 
 from .connection import Connection
-from .failures import inside_address, timed_out, unreachable, unresolved, untrusted
+from .failures import fault, inside_address, timed_out, unreachable, unresolved, untrusted
 from .trust import Trust
 
 type Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -35,7 +36,7 @@ class Reach(Enum):
     """The operator wrote the address, or lets the name resolve to an inside one."""
 
 
-def reach_of(origin: Origin, consented: frozenset[tuple[str, int]], *, allow_inside: bool) -> Reach:
+def reach_of(origin: Origin | Authority, consented: frozenset[tuple[str, int]], *, allow_inside: bool) -> Reach:
     """What the operator consented to for `origin` ("Inside addresses" in the docs).
 
     `consented` are the hosts and ports that were written as an address or as `localhost`: consent for exactly those.
@@ -57,7 +58,7 @@ async def resolve(host: str, port: int) -> Sequence[str]:
     return [str(sockaddr[0]) for *_, sockaddr in found]
 
 
-async def judged_addresses(origin: Origin, reach: Reach, resolver: Resolver) -> Sequence[str]:
+async def judged_addresses(origin: Origin | Authority, reach: Reach, resolver: Resolver) -> Sequence[str]:
     """The addresses of `origin`, all of them within `reach`, each once.
 
     Raises:
@@ -89,19 +90,32 @@ def _within(address: str, reach: Reach) -> bool:
 
 
 async def dial(
-    origin: Origin, reach: Reach, trust: Trust, connection: Connection, *, resolver: Resolver, deadline: float
+    origin: Origin | Authority,
+    reach: Reach,
+    trust: Trust | None,
+    connection: Connection,
+    *,
+    resolver: Resolver,
+    deadline: float,
 ) -> None:
-    """Make `connection` a verified TLS connection to `origin` before `deadline` (the loop's time).
+    """Make `connection` a connection to `origin` before `deadline` (the loop's time).
+
+    It is a verified TLS connection where there is a trust; plain TCP without one, which an `https` origin never gets.
 
     Raises:
         UpstreamFailed: no connection; nothing is left open.
     """
+    if trust is None and isinstance(origin, Origin) and origin.scheme != "http":
+        raise fault()
     failure: UpstreamFailed | None = None
     try:
         async with asyncio.timeout_at(deadline):
             addresses = await judged_addresses(origin, reach, resolver)
             stream = await _connect(addresses[:_MAX_ATTEMPTS], origin.port, deadline)
-            await _secure(stream, origin.host, trust, connection, deadline)
+            if trust is None:
+                await _open(stream, connection)
+            else:
+                await _secure(stream, origin.host, trust, connection, deadline)
             return
     except TimeoutError:
         failure = timed_out()
@@ -142,29 +156,62 @@ async def _connect(addresses: Sequence[str], port: int, deadline: float) -> sock
     raise timed_out() if timeout else unreachable()
 
 
+async def _open(stream: socket.socket, protocol: asyncio.Protocol) -> asyncio.Transport:
+    """Make `stream` the transport of `protocol`."""
+    loop = asyncio.get_running_loop()
+    try:
+        transport, _ = await loop.create_connection(lambda: protocol, sock=stream)
+    except asyncio.CancelledError:
+        stream.close()
+        raise
+    except Exception:
+        stream.close()
+        transport = None
+    if transport is None:
+        raise unreachable()
+    return transport
+
+
+@final
+class _Silent(asyncio.Protocol):
+    """Has a connection until TLS is on it; a server that speaks before that speaks no TLS."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport: asyncio.Transport = transport  # type: ignore[assignment]  # by the call that makes it
+
+    def data_received(self, data: bytes) -> None:
+        self._transport.abort()
+
+
 async def _secure(stream: socket.socket, host: str, trust: Trust, connection: Connection, deadline: float) -> None:
     """TLS to `host` on `stream`: server name for a name, the certificate's address for an address (RFC 6125)."""
     loop = asyncio.get_running_loop()
+    below = await _open(stream, _Silent())
     failed = False
     try:
-        transport, _ = await loop.create_connection(
-            lambda: connection,
-            sock=stream,
-            ssl=trust.context,
+        transport = await loop.start_tls(
+            below,
+            connection,
+            trust.context,
             server_hostname=host,
             # Longer than our own deadline, which speaks first.
             ssl_handshake_timeout=max(1.0, deadline - loop.time() + 1.0),
             ssl_shutdown_timeout=_SHUTDOWN_SECONDS,
         )
-        failed = transport.get_extra_info("ssl_object").selected_alpn_protocol() not in (None, "http/1.1")
+        if transport is None:
+            failed = True
+        else:
+            connection.tls_made(transport, below)
+            failed = transport.get_extra_info("ssl_object").selected_alpn_protocol() not in (None, "http/1.1")
     except asyncio.CancelledError:
         connection.abort()
-        stream.close()
+        below.abort()
         raise
     except Exception:
         # ssl.SSLError, a reset in the handshake, a host that is no server name: TLS to that name did not come about.
         connection.abort()
-        stream.close()
+        below.abort()
         failed = True
     if failed:
+        connection.abort()
         raise untrusted()

@@ -51,7 +51,7 @@ class Group:
 
     __slots__ = ("__weakref__", "host", "idle", "open", "origin", "reach", "trust")
 
-    def __init__(self, origin: Origin, trust: Trust, reach: Reach) -> None:
+    def __init__(self, origin: Origin, trust: Trust | None, reach: Reach) -> None:
         self.origin = origin
         self.trust = trust
         self.reach = reach
@@ -69,7 +69,7 @@ class Pool:
 
     def __init__(self, limits: PoolLimits | None = None) -> None:
         self._limits = limits or PoolLimits()
-        self._groups: WeakValueDictionary[tuple[Origin, Trust, Reach], Group] = WeakValueDictionary()
+        self._groups: WeakValueDictionary[tuple[Origin, Trust | None, Reach], Group] = WeakValueDictionary()
         self._of: dict[Connection, Group] = {}
         self._places = 0
         self._idle = 0
@@ -94,8 +94,8 @@ class Pool:
         """Requests that wait for a connection."""
         return len(self._waiters)
 
-    def group(self, origin: Origin, trust: Trust, reach: Reach) -> Group:
-        """The group for these; the same one for as long as anybody holds it."""
+    def group(self, origin: Origin, trust: Trust | None, reach: Reach) -> Group:
+        """The group for these; the same one for as long as anybody holds it. Without a trust it is plain TCP."""
         key = (origin, trust, reach)
         group = self._groups.get(key)
         if group is None:

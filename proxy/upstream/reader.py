@@ -1,89 +1,21 @@
-"""Reads one answer from bytes (RFC 9112). No I/O: bytes in, a complete `Response` or a failure out.
+"""What becomes of an answer's parts: one whole `Response` within a limit, or a head and then pieces without one."""
 
-The head is cut off first, at its empty line, so that its size is bounded while it is read and its end is known; then
-llhttp, strict, reads it in one piece. Bodies with a length and bodies that end with the connection are counted here;
-chunked ones are llhttp's. So every byte after the answer is seen, and a connection that holds one is never used again.
-llhttp does not know the request's method: what HEAD means is decided here.
-"""
-
-import re
 from typing import Final, final
 
-import httptools
-
+from addons.streams import ResponseHead
 from grants.message import Response
 
-from .failures import body_too_large, head_too_large, incomplete, malformed, unasked_upgrade
+from .answer import AnswerReader
 
-MAX_HEAD_BYTES: Final = 64 * 1024
-"""Bound of a header section, and of a trailer section, with its start line and line ends (bytes)."""
-MAX_FIELDS: Final = 256
-"""Bound of the number of fields, trailers included."""
-MAX_INTERIM: Final = 16
-"""Bound of the number of 1xx answers before the final one."""
-CODED_SLACK: Final = 1024
-"""A body with a content coding may be this much longer than its limit (bytes): what does not compress grows a
-little. The limit itself holds for the decoded body, and is checked by whoever decodes it."""
-
-_OVERHEAD_PER_BYTE: Final = 16
-"""Chunk framing allowed for a body byte (bytes): one-byte chunks take five."""
-_REFUSED = (httptools.HttpParserError, httptools.HttpParserUpgrade)
-_END = b"\r\n\r\n"
-_REASON = re.compile(rb"[\t\x20-\x7e\x80-\xff]*")
-_LENGTH = re.compile(rb"0|[1-9][0-9]{0,17}")
-_FRAMING = frozenset({b"connection", b"content-length", b"transfer-encoding", b"content-encoding"})
+_NO_LIMIT: Final = 1 << 63
+"""More than any Content-Length that is read (bytes)."""
 
 
 @final
-class ResponseReader:
-    """One answer to a request with `method`, its body at most `max_body` bytes as received.
+class ResponseReader(AnswerReader):
+    """Reads a whole answer, its body at most `limit` bytes as received."""
 
-    Attributes:
-        reusable: after a complete answer, whether the connection may carry another request: the peer keeps it open
-            and not one byte came after the answer.
-    """
-
-    __slots__ = (
-        "_body",
-        "_complete",
-        "_fields",
-        "_head",
-        "_interim",
-        "_limit",
-        "_method",
-        "_parser",
-        "_persistent",
-        "_phrase",
-        "_quiet",
-        "_remaining",
-        "_size",
-        "_status",
-        "_tail",
-        "_total",
-        "_trailers",
-        "reusable",
-    )
-
-    def __init__(self, method: bytes, max_body: int) -> None:
-        self._method = method
-        self._limit = max_body
-        self._head: bytearray | None = None
-        self._interim = 0
-        self._fields: list[tuple[bytes, bytes]] = []
-        self._trailers: list[tuple[bytes, bytes]] | None = None
-        self._body: list[bytes] = []
-        self._size = 0
-        self._status = 0
-        self._phrase = b""
-        # Body bytes still to come; None while the end is not known by a length.
-        self._remaining: int | None = None
-        self._parser: httptools.HttpResponseParser | None = None
-        self._complete = False
-        self._persistent = False
-        self._tail = b""
-        self._quiet = 0
-        self._total = 0
-        self.reusable = False
+    __slots__ = ()
 
     def feed(self, data: bytes) -> Response | None:
         """Take the next bytes. The complete answer, or None while there is more to come.
@@ -91,213 +23,60 @@ class ResponseReader:
         Raises:
             UpstreamFailed: the answer is malformed or over a bound. The reader is then of no more use.
         """
-        if self._status == 0:
-            rest = self._feed_head(data)
-            if rest is None:
-                return None
-        else:
-            rest = data
-        if self._parser is not None:
-            return self._feed_chunked(self._parser, rest)
-        remaining = self._remaining
-        if remaining is None:
-            self._take(rest)
-            return None
-        if len(rest) < remaining:
-            self._remaining = remaining - len(rest)
-            self._take(rest)
-            return None
-        self._take(rest[:remaining])
-        return self._finish(leftover=len(rest) > remaining)
+        return self._whole() if self._advance(data) else None
 
     def eof(self, *, clean: bool) -> Response | None:
-        """The peer ended the connection: the complete answer if that is how it ends, else None.
+        """The peer ended the connection, `clean` as TLS does: the complete answer if that is how it ends, else None."""
+        return self._whole() if self._ended(clean=clean) else None
 
-        `clean` says that TLS said so (close_notify): without it anybody on the way could have cut the body short
-        (RFC 9112, 9.8).
-        """
-        if clean and self._status and self._parser is None and self._remaining is None:
-            return self._finish(leftover=True)
-        return None
-
-    # --- head
-
-    def _feed_head(self, data: bytes) -> bytes | None:
-        """Read heads up to the final one. The bytes after it, or None while it is not complete."""
-        while True:
-            head, rest = self._cut_head(data)
-            if head is None:
-                return None
-            self._read_head(head)
-            if self._status:
-                return rest
-            data = rest
-
-    def _cut_head(self, data: bytes) -> tuple[bytes | None, bytes]:
-        held = self._head
-        if held is None:
-            end = data.find(_END)
-            if end < 0:
-                self._head = held = bytearray(data)
-                self._check_partial(held, 0)
-                return None, b""
-            whole = data
-        else:
-            start = len(held)
-            held += data
-            end = held.find(_END, max(0, start - 3))
-            if end < 0:
-                self._check_partial(held, start)
-                return None, b""
-            whole = bytes(held)
-            self._head = None
-        end += len(_END)
-        if end > MAX_HEAD_BYTES:
-            raise head_too_large()
-        return whole[:end], whole[end:]
-
-    @staticmethod
-    def _check_partial(held: bytearray, start: int) -> None:
-        """Refuse at once what can never become a head, so that it does not run into the deadline."""
-        if len(held) > MAX_HEAD_BYTES:
-            raise head_too_large()
-        # Line feeds among the new bytes, and those of them that follow a carriage return.
-        feeds, ends = held.count(b"\n", start), held.count(b"\r\n", max(0, start - 1))
-        if feeds != ends or not held.startswith(b"HTTP/1."[: len(held)]):
-            raise malformed()
-
-    def _read_head(self, head: bytes) -> None:
-        """Read a whole head; `_status` stays 0 for a 1xx answer, which is dropped."""
-        current = head.startswith(b"HTTP/1.1 ")
-        if not current and not head.startswith(b"HTTP/1.0 "):
-            raise malformed()
-        parser = httptools.HttpResponseParser(self)
-        broken = False
-        try:
-            parser.feed_data(head)
-        except _REFUSED:
-            broken = True
-        status = parser.get_status_code()
-        if status == 101:
-            raise unasked_upgrade()
-        phrase = head[13 : head.find(b"\r\n")]
-        if broken or not 100 <= status <= 599 or _REASON.fullmatch(phrase) is None:
-            raise malformed()
-        if len(self._fields) > MAX_FIELDS:
-            raise head_too_large()
-        if status < 200:
-            self._interim += 1
-            if self._interim > MAX_INTERIM:
-                raise malformed()
-            self._fields = []
-            self._complete = False
-            return
-        self._status = status
-        self._phrase = phrase
-        self._frame(parser, current=current)
-
-    def _frame(self, parser: httptools.HttpResponseParser, *, current: bool) -> None:
-        """Find where the body ends (RFC 9112, 6.3). llhttp has refused two lengths, and a length with a coding."""
-        framing: dict[bytes, bytes] = {}
-        for name, value in self._fields:
-            key = name.lower()
-            if key in _FRAMING:
-                value = value.lower()
-                framing[key] = framing[key] + b"," + value if key in framing else value
-        length, coding = framing.get(b"content-length"), framing.get(b"transfer-encoding")
-        if length is not None and _LENGTH.fullmatch(length) is None:
-            raise malformed()
-        # Another coding would still be on the body; HTTP/1.0 has none (RFC 9112, 6.1).
-        if coding is not None and not (current and coding == b"chunked"):
-            raise malformed()
-        self._persistent = current and b"close" not in framing.get(b"connection", b"")
-        if framing.get(b"content-encoding", b"identity") != b"identity":
-            self._limit += CODED_SLACK
-        if self._method == b"HEAD" or self._status in (204, 304):
-            self._remaining = 0
-            if self._method != b"HEAD" and (coding is not None or (self._status == 204 and length not in (None, b"0"))):
-                # It announces a body that it must not have (RFC 9110, 15.3.5), and may send it yet.
-                self._persistent = False
-        elif coding is not None:
-            self._parser = parser
-            self._trailers = []
-        elif length is not None:
-            self._remaining = int(length)
-            if self._remaining > self._limit:
-                raise body_too_large()
-
-    # --- body
-
-    def _take(self, data: bytes) -> None:
-        self._size += len(data)
-        if self._size > self._limit:
-            raise body_too_large()
-        if data:
-            self._body.append(data)
-
-    def _feed_chunked(self, parser: httptools.HttpResponseParser, data: bytes) -> Response | None:
-        size = self._size
-        broken = False
-        try:
-            parser.feed_data(data)
-        except _REFUSED:
-            broken = True
-        if self._size > self._limit:
-            raise body_too_large()
-        if self._complete:
-            # llhttp passes over line ends between messages without a word. An answer ends in exactly one empty line.
-            tail = (self._tail + data)[-6:]
-            return self._finish(leftover=broken or not tail.endswith(_END) or tail.endswith(b"\n" + _END))
-        self._tail = (self._tail + data[-6:])[-6:]
-        self._total += len(data)
-        self._quiet = 0 if self._size > size else self._quiet + len(data)
-        trailers = self._trailers or ()
-        if (
-            self._quiet > MAX_HEAD_BYTES
-            or self._total > MAX_HEAD_BYTES + self._size * _OVERHEAD_PER_BYTE
-            or len(self._fields) + len(trailers) > MAX_FIELDS
-        ):
-            raise head_too_large()
-        if broken:
-            raise malformed()
-        return None
-
-    def _finish(self, *, leftover: bool) -> Response:
-        trailers = tuple(self._trailers or ())
-        if trailers and (
-            len(self._fields) + len(trailers) > MAX_FIELDS
-            or sum(len(name) + len(value) + 4 for name, value in trailers) > MAX_HEAD_BYTES
-        ):
-            raise head_too_large()
-        self._parser = None
-        self.reusable = self._persistent and not leftover
+    def _whole(self) -> Response:
         body = self._body
         return Response(
             status=self._status,
             reason=self._phrase,
             fields=tuple(self._fields),
             body=body[0] if len(body) == 1 else b"".join(body),
-            trailers=trailers,
+            trailers=tuple(self._trailers or ()),
         )
 
-    # --- what llhttp calls
 
-    def on_message_begin(self) -> None:
-        """A second message in the same bytes is left over: stop at it."""
-        if self._complete:
-            raise incomplete()
+@final
+class StreamReader(AnswerReader):
+    """Reads an answer piece by piece: a body of any length, trailers dropped.
 
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """A header field, or after the head a trailer. llhttp leaves white space at the end."""
-        (self._fields if self._trailers is None else self._trailers).append((name, value.rstrip(b" \t")))
+    Attributes:
+        head: the final head, once it came.
+    """
 
-    def on_body(self, data: bytes) -> None:
-        """A piece of a chunk."""
-        self._size += len(data)
-        if self._size > self._limit:
-            raise body_too_large()
-        self._body.append(data)
+    __slots__ = ("head",)
 
-    def on_message_complete(self) -> None:
-        """The end of a chunked body, or of an answer without a body."""
-        self._complete = True
+    def __init__(self, method: bytes, upgrade: frozenset[bytes] = frozenset()) -> None:
+        super().__init__(method, _NO_LIMIT, upgrade)
+        self.head: ResponseHead | None = None
+
+    def feed(self, data: bytes) -> bool:
+        """Take the next bytes. Whether the answer is complete; of 101 it never is.
+
+        Raises:
+            UpstreamFailed: the answer is malformed or over a bound. What was read before that can still be taken.
+        """
+        return self._advance(data)
+
+    def eof(self, *, clean: bool) -> bool:
+        """The peer ended the connection, `clean` as TLS does: whether the answer is complete by that."""
+        return self._ended(clean=clean)
+
+    def take(self) -> bytes:
+        """What came of the body since it was taken last."""
+        body = self._body
+        if not body:
+            return b""
+        self._body = []
+        return body[0] if len(body) == 1 else b"".join(body)
+
+    def _read_head(self, head: bytes) -> None:
+        super()._read_head(head)
+        if self._status:
+            self.head = ResponseHead(
+                status=self._status, reason=self._phrase, fields=tuple(self._fields), length=self._remaining
+            )

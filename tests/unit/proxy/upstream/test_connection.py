@@ -58,7 +58,7 @@ class Keeper:
 
 async def _made(channel: Channel | None = None) -> tuple[Connection, Transport, Keeper]:
     connection, transport, keeper = Connection(asyncio.get_running_loop()), Transport(channel), Keeper()
-    connection.connection_made(transport)
+    connection.tls_made(transport, Transport())
     connection.keep(keeper)
     return connection, transport, keeper
 

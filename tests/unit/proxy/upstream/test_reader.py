@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from addons.ports import UpstreamFailed
 from grants.decision import Reason, Rule
 from grants.message import Fields, Response
-from proxy.upstream.reader import CODED_SLACK, MAX_FIELDS, MAX_HEAD_BYTES, MAX_INTERIM, ResponseReader
+from proxy.upstream.answer import CODED_SLACK, MAX_FIELDS, MAX_HEAD_BYTES, MAX_INTERIM
+from proxy.upstream.reader import ResponseReader
 
 LIMIT = 1000
 OK = b"HTTP/1.1 200 OK\r\n"
