@@ -75,7 +75,7 @@ def _check_settings(path: Path) -> Checked:
         settings = load_settings(path)
     except Invalid as invalid:
         return Checked(file=str(path), kind="settings", problems=invalid.problems)
-    grants = {endpoint.grant_path: endpoint.grant for endpoint in settings.endpoints}
+    grants = {endpoint.grant_path: endpoint.grant for endpoint in settings.endpoints if endpoint.grant is not None}
     return Checked(
         file=str(path),
         kind="settings",

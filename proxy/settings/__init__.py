@@ -1,15 +1,19 @@
 """Settings: what `grantproxy serve` is told, checked in full before anything starts."""
 
+from proxy.settings.changes import fixed_changes
 from proxy.settings.load import SettingsInvalid, default_state, load_settings, settings_structure
 from proxy.settings.model import (
     Assurance,
     Audit,
+    BoxSettings,
     EndpointSettings,
     Limits,
     Listen,
     Settings,
     Sync,
     TcpListen,
+    TunnelRule,
+    Tunnels,
     UnixListen,
 )
 from proxy.settings.spec import settings_from_endpoints
@@ -17,6 +21,7 @@ from proxy.settings.spec import settings_from_endpoints
 __all__ = [
     "Assurance",
     "Audit",
+    "BoxSettings",
     "EndpointSettings",
     "Limits",
     "Listen",
@@ -24,8 +29,11 @@ __all__ = [
     "SettingsInvalid",
     "Sync",
     "TcpListen",
+    "TunnelRule",
+    "Tunnels",
     "UnixListen",
     "default_state",
+    "fixed_changes",
     "load_settings",
     "settings_from_endpoints",
     "settings_structure",

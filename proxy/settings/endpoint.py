@@ -1,110 +1,126 @@
 """One endpoint of a settings file."""
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import final
 
 from grants.canonical import parse_authority
-from grants.load import load_grant
-from grants.message import Authority
-from grants.model import Grant
+from grants.message import Authority, Origin
 from grants.place import Place
-from grants.problems import GrantInvalid, Problem, quoted
+from grants.problems import quoted
 from proxy.settings.files import Unreadable, read_bounded
+from proxy.settings.grantfiles import Grants
+from proxy.settings.inject import load_inject
 from proxy.settings.model import Assurance, EndpointSettings, Listen, TcpListen
+from proxy.settings.reference import parse_reference
 from proxy.settings.upstream import parse_upstream
-from proxy.settings.values import ValueInvalid, parse_duration, parse_listen
+from proxy.settings.values import parse_duration, parse_listen, read
 
 _NAME = re.compile(r"[A-Za-z0-9._:\[\]-]{1,253}")
 _SECRET_NAME = re.compile(r"[A-Za-z0-9._/-]+")
-_VARIABLE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*")
 _CERTIFICATE = b"-----BEGIN CERTIFICATE-----"
+
+# A relayed stream may last: what bounds it is that something moves.
+_USUAL_TOTAL = {Assurance.SEMANTIC: 60.0, Assurance.TRUSTED_UPSTREAM: 24 * 3600.0}
 
 
 @final
-@dataclass(slots=True)
-class Grants:
-    """The grant files that the settings name, each read once, and the problems in them."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """An endpoint as far as it could be read: enough to hold it beside the others, whatever is wrong with it.
 
-    loaded: dict[Path, Grant | None] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
+    Attributes:
+        name, upstream, assurance: None where they could not be read.
+        settings: None where something that it cannot do without has problems.
+    """
 
-    def load(self, path: Path, place: Place) -> Grant | None:
-        """The grant at `path`. A file that cannot be read is a problem of `place`, what is in it one of its own."""
-        if path not in self.loaded:
-            self.loaded[path] = None
-            try:
-                self.loaded[path] = load_grant(read_bounded(path), file=str(path))
-            except Unreadable as unreadable:
-                del self.loaded[path]
-                place.problem(f"{quoted(str(path))} {unreadable}; write the path of a grant file")
-            except GrantInvalid as invalid:
-                self.problems.extend(invalid.problems)
-        return self.loaded.get(path)
+    place: Place
+    name: str | None
+    upstream: Origin | None
+    assurance: Assurance | None
+    settings: EndpointSettings | None = None
 
 
-def read[Value](place: Place | None, parse: Callable[[str], Value]) -> Value | None:
-    """What `parse` makes of the text at `place`; None when there is none, or it has problems."""
-    if place is None:
-        return None
-    try:
-        return parse(place.text)
-    except ValueInvalid as invalid:
-        place.problem(str(invalid))
-        return None
-
-
-def load_endpoint(place: Place, *, directory: Path, grants: Grants) -> EndpointSettings | None:
-    """The endpoint, or None when it has problems. Relative paths are relative to `directory`."""
-    upstream = read(place.get("upstream"), parse_upstream)
-    listen = read(place.get("listen"), lambda text: parse_listen(text, directory=directory))
+def load_endpoint(place: Place, *, directory: Path, grants: Grants) -> Candidate:
+    """The endpoint at `place`. Relative paths are relative to `directory`."""
+    found = place.get("assurance")
+    assurance = Assurance(found.text) if found else None
+    semantic = assurance is Assurance.SEMANTIC
+    upstream = read(place.get("upstream"), partial(parse_upstream, https_only=semantic))
+    listen = read(place.get("listen"), partial(parse_listen, directory=directory))
     path = place.get("grant")
-    grant_path = directory / path.text if path else directory
-    grant = grants.load(grant_path, path) if path else None
-    secrets = _secrets(place, directory)
+    grant_path = directory / path.text if path and assurance is not Assurance.TRUSTED_UPSTREAM else None
+    grant = grants.load(grant_path, path) if path and grant_path else None
+    secrets, inject = _secrets(place, directory), load_inject(place)
     hosts = _hosts(place, listen)
     ca = _ca(place, directory)
-    timeout = place.get("timeout")
-    connect = read(timeout.get("connect"), parse_duration) if timeout else None
-    total = read(timeout.get("total"), parse_duration) if timeout else None
-    name = place.get("name")
+    if ca and upstream and upstream.origin.scheme == "http":
+        place.key_problem("ca", "is for an https upstream; leave it out")
+    connect, total, idle = (_timeout(place, key) for key in ("connect", "total", "idle"))
+    if assurance:
+        _hold_to_assurance(place, assurance)
+    name, concurrent = place.get("name"), place.get("concurrent")
     if name and not _NAME.fullmatch(name.text):
         name.problem(f"is {quoted(name.text)}; write letters, digits, `.`, `_` and `-`")
-    if upstream is None or grant is None:
-        return None
-    return EndpointSettings(
-        name=name.text if name else upstream.origin.host,
+    called = name.text if name else upstream.origin.host if upstream else None
+    origin = upstream.origin if upstream else None
+    candidate = Candidate(place=place, name=called, upstream=origin, assurance=assurance)
+    if upstream is None or called is None or assurance is None or (semantic and grant is None):
+        return candidate
+    settings = EndpointSettings(
+        name=called,
         upstream=upstream.origin,
         base=upstream.base,
-        assurance=Assurance.SEMANTIC,
+        assurance=assurance,
         grant=grant,
         grant_path=grant_path,
         secrets=MappingProxyType(secrets),
+        inject=inject,
         listen=listen,
         ca=ca,
         hosts=hosts,
         consented=upstream.consented,
+        allow_inside=place.flag("allowInside"),
+        capture=place.flag("capture"),
+        websocket=place.flag("websocket"),
+        concurrent=concurrent.number if concurrent else 256,
         connect_timeout=connect or 10.0,
-        total_timeout=total or 60.0,
+        total_timeout=total or _USUAL_TOTAL[assurance],
+        idle_timeout=idle or 300.0,
     )
+    return replace(candidate, settings=settings)
+
+
+def _hold_to_assurance(place: Place, assurance: Assurance) -> None:
+    """What one assurance has and the other has not. That `semantic` needs a grant, the structure says."""
+    if assurance is Assurance.TRUSTED_UPSTREAM:
+        if place.has("grant"):
+            place.key_problem(
+                "grant", "is not held by `trusted-upstream`, which relays everything; leave it out, or write `semantic`"
+            )
+        return
+    if (websocket := place.get("websocket")) and websocket.value:
+        websocket.problem("is only for `trusted-upstream`, as no grant can hold a WebSocket; leave it out")
+    if (timeout := place.get("timeout")) and timeout.has("idle"):
+        timeout.key_problem("idle", "is for the streams of `trusted-upstream`; leave it out, `total` is the bound here")
+
+
+def _timeout(place: Place, key: str) -> float | None:
+    timeout = place.get("timeout")
+    return read(timeout.get(key), parse_duration) if timeout else None
 
 
 def _secrets(place: Place, directory: Path) -> dict[str, str]:
     """Where each secret is. What is wrong here may be the secret itself, so no message repeats it."""
     secrets = {}
-    for name, reference in place.fields("secrets").items():
+    for name, found in place.fields("secrets").items():
         if not _SECRET_NAME.fullmatch(name):
-            reference.problem("has a name that no reference can hold; write letters, digits, `.`, `_`, `-` and `/`")
-        kind, _, rest = reference.text.partition(":")
-        if kind == "file" and rest and "\0" not in rest:
-            secrets[name] = f"file:{directory / rest}"
-        elif (kind == "exec" and rest.strip()) or _VARIABLE.fullmatch(reference.text):
-            secrets[name] = reference.text
-        else:
-            reference.problem("does not say where the secret is; write `env:NAME`, `file:PATH` or `exec:COMMAND`")
+            found.problem("has a name that no reference can hold; write letters, digits, `.`, `_`, `-` and `/`")
+        if reference := read(found, partial(parse_reference, directory=directory)):
+            secrets[name] = reference
     return secrets
 
 

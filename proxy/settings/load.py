@@ -5,17 +5,20 @@ Source: docs/reference/settings.md.
 """
 
 import os
-from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
-from grants.place import Place, Report
-from grants.problems import Invalid, Problem, in_file_order, quoted
+from grants.place import Place
+from grants.problems import Invalid, Problem, in_file_order
 from grants.structure import Structure
-from proxy.settings.endpoint import Grants, load_endpoint, read
+from proxy.settings.apart import hold_endpoints, hold_listeners, hold_tunnels
+from proxy.settings.boxes import load_boxes
+from proxy.settings.endpoint import load_endpoint
 from proxy.settings.files import Unreadable, read_bounded
-from proxy.settings.model import Audit, EndpointSettings, Limits, Listen, Settings, Sync, TcpListen
-from proxy.settings.values import ValueInvalid, parse_duration, parse_listen, parse_size
+from proxy.settings.grantfiles import Grants
+from proxy.settings.model import Audit, Limits, Settings, Sync
+from proxy.settings.tunnels import load_tunnels
+from proxy.settings.values import parse_duration, parse_listen, parse_local_listen, parse_size, read
 
 
 class SettingsInvalid(Invalid):
@@ -51,13 +54,16 @@ def settings_of(place: Place, *, directory: Path) -> Settings:
         SettingsInvalid: as `load_settings`.
     """
     grants = Grants()
-    places = place.items("endpoints")
-    endpoints = [load_endpoint(item, directory=directory, grants=grants) for item in places]
-    proxy, admin = (read(place.get(key), lambda text: parse_listen(text, directory=directory)) for key in FRONTS)
+    endpoints = [load_endpoint(item, directory=directory, grants=grants) for item in place.items("endpoints")]
+    proxy = read(place.get("proxy"), partial(parse_listen, directory=directory))
+    admin = read(place.get("admin"), partial(parse_local_listen, directory=directory))
     state = directory / found.text if (found := place.get("state")) else default_state()
     audit, limits = _audit(place, state), _limits(place)
-    _hold_apart(place.report, places, endpoints, front=place.has("proxy"))
-    _hold_listeners(place, places, directory)
+    tunnels, rules = load_tunnels(place)
+    boxes = load_boxes(place, endpoints, directory=directory)
+    hold_endpoints(endpoints, front=place.has("proxy"))
+    hold_tunnels(rules, endpoints)
+    hold_listeners(place, endpoints, directory)
     problems = (*in_file_order(place.report.problems), *grants.problems)
     if problems:
         raise SettingsInvalid(problems)
@@ -66,13 +72,12 @@ def settings_of(place: Place, *, directory: Path) -> Settings:
         admin=admin,
         state=state,
         directory=directory,
-        endpoints=tuple(endpoint for endpoint in endpoints if endpoint),
+        endpoints=tuple(endpoint.settings for endpoint in endpoints if endpoint.settings),
         audit=audit,
         limits=limits,
+        tunnels=tunnels,
+        boxes=boxes,
     )
-
-
-FRONTS = ("proxy", "admin")
 
 
 def default_state() -> Path:
@@ -105,49 +110,3 @@ def _limits(place: Place) -> Limits:
         clients=clients.number if clients else usual.clients,
         client_idle=read(limits.get("clientIdle"), parse_duration) or usual.client_idle,
     )
-
-
-def _hold_apart(report: Report, places: list[Place], endpoints: list[EndpointSettings | None], *, front: bool) -> None:
-    """Names are unique, each endpoint can be reached, and on the proxy front each host and port is one endpoint."""
-    names: dict[str, int] = {}
-    origins: dict[tuple[str, int], str] = {}
-    for place, endpoint in zip(places, endpoints, strict=True):
-        if not front and not place.has("listen"):
-            place.key_problem("listen", "is missing, and `proxy` is too, so nobody can reach this; add one of them")
-        if endpoint is None:
-            continue
-        if endpoint.name in names:
-            where = place.get("name") or place
-            where.problem(f"is called {quoted(endpoint.name)}, as endpoint {names[endpoint.name]}; name it differently")
-        names.setdefault(endpoint.name, int(place.path[-1]))
-        origin = (endpoint.upstream.host, endpoint.upstream.port)
-        if front and origin in origins and (upstream := place.get("upstream")):
-            upstream.problem(
-                f"has the host and port of {quoted(origins[origin])}, and the proxy front could not tell them apart; "
-                "put both into one endpoint, or leave `proxy` out"
-            )
-        origins.setdefault(origin, endpoint.name)
-
-
-def _hold_listeners(root: Place, endpoints: list[Place], directory: Path) -> None:
-    """No two listeners have one address and port, or one socket."""
-    taken: dict[Listen, str] = {}
-    for label, place in _listeners(root, endpoints):
-        try:
-            listen = parse_listen(place.text, directory=directory)
-        except ValueInvalid:
-            continue
-        if isinstance(listen, TcpListen) and listen.port == 0:
-            continue
-        if listen in taken:
-            place.problem(f"is the address of {quoted(taken[listen])} already; choose another port")
-        taken.setdefault(listen, label)
-
-
-def _listeners(root: Place, endpoints: list[Place]) -> Iterator[tuple[str, Place]]:
-    for key in FRONTS:
-        if place := root.get(key):
-            yield key, place
-    for index, endpoint in enumerate(endpoints):
-        if place := endpoint.get("listen"):
-            yield f"endpoints[{index}].listen", place

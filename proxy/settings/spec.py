@@ -6,15 +6,44 @@ name the option in place of a line.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import final
 
 from grants.document import Document, Entry, ListNode, MapNode, Node, Scalar
 from grants.problems import Problem
 from proxy.settings.load import SettingsInvalid, settings_of, settings_structure
 from proxy.settings.model import Settings
 
-_KEYS = ("name", "upstream", "assurance", "grant", "secret", "listen", "ca", "host", "connect", "total")
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pairs:
+    """A repeatable key whose values are `NAME=TEXT`: the field that they come into, and what is said of bad ones."""
+
+    field: str
+    incomplete: str
+    repeated: str
+
+
+_MAPS = {
+    "secret": _Pairs(
+        field="secrets",
+        incomplete="names no reference; write `secret=NAME=REFERENCE`, such as `secret=api=env:TOKEN`",
+        repeated="has one name twice; give each secret its own name",
+    ),
+    "inject": _Pairs(
+        field="inject",
+        incomplete="names no value; write `inject=NAME=VALUE`, such as `inject=Authorization=Bearer @secret:api`",
+        repeated="sets one header twice; keep one of them",
+    ),
+}
+_TIMEOUTS = ("connect", "total", "idle")
+_PLAIN = ("allowInside", "capture", "websocket", "concurrent")
+_KEYS = (
+    *("name", "upstream", "assurance", "grant", "secret", "inject", "listen", "ca", "host"),
+    *(*_PLAIN, *_TIMEOUTS),
+)
 _FROM_ENDPOINT = re.compile(r"endpoints\[(\d+)\]\.?")
 
 type _Fields = dict[str, "str | dict[str, str] | list[str]"]
@@ -30,8 +59,9 @@ def settings_from_endpoints(
 ) -> Settings:
     """The settings that the specs and options say. Relative paths are relative to `directory`.
 
-    A spec is `KEY=VALUE` joined by `;`. Its keys are the endpoint's: name, upstream, assurance, grant, listen, ca;
-    `secret=NAME=REFERENCE` and `host=NAME`, both repeatable; `connect` and `total` for the timeouts.
+    A spec is `KEY=VALUE` joined by `;`. Its keys are the endpoint's: name, upstream, assurance, grant, listen, ca,
+    allowInside, capture, websocket, concurrent; `secret=NAME=REFERENCE`, `inject=HEADER=VALUE` and `host=NAME`, all
+    repeatable; `connect`, `total` and `idle` for the timeouts.
 
     Raises:
         SettingsInvalid: with all problems, each naming its option: `--endpoint[0]: upstream: …`.
@@ -59,7 +89,7 @@ def _endpoint(spec: str, index: int, problems: list[Problem]) -> _Fields:
         problems.append(Problem(f"--endpoint[{index}]", 0, 0, key, message))
 
     fields: _Fields = {}
-    secrets: dict[str, str] = {}
+    maps: dict[str, dict[str, str]] = {"secrets": {}, "inject": {}}
     hosts: list[str] = []
     timeouts: dict[str, str] = {}
     for part in filter(None, (piece.strip() for piece in spec.split(";"))):
@@ -68,23 +98,24 @@ def _endpoint(spec: str, index: int, problems: list[Problem]) -> _Fields:
             refuse("has a part without `=`; write `key=value;key=value`, and a value that holds `;` into a file")
         elif key not in _KEYS:
             refuse(f"is an unknown key; the keys are {', '.join(f'`{known}`' for known in _KEYS)}", _word(key))
-        elif key == "secret":
-            name, between, reference = value.partition("=")
+        elif key in _MAPS:
+            name, between, text = value.partition("=")
+            into = maps[_MAPS[key].field]
             if not between:
-                refuse("names no reference; write `secret=NAME=REFERENCE`, such as `secret=api=env:TOKEN`", "secret")
+                refuse(_MAPS[key].incomplete, key)
                 continue
-            if name in secrets:
-                refuse("has one name twice; give each secret its own name", "secret")
-            secrets[name] = reference
+            if name in into:
+                refuse(_MAPS[key].repeated, key)
+            into[name] = text
         elif key == "host":
             hosts.append(value)
         elif key in fields or key in timeouts:
             refuse("is here twice; keep one of them", key)
-        elif key in ("connect", "total"):
+        elif key in _TIMEOUTS:
             timeouts[key] = value
         else:
             fields[key] = value
-    collections: Mapping[str, dict[str, str] | list[str]] = {"secrets": secrets, "hosts": hosts, "timeout": timeouts}
+    collections: Mapping[str, dict[str, str] | list[str]] = {**maps, "hosts": hosts, "timeout": timeouts}
     return fields | {key: found for key, found in collections.items() if found}
 
 
@@ -93,12 +124,15 @@ def _word(key: str) -> str:
     return key if re.fullmatch(r"[A-Za-z.-]{1,20}", key) else "a key"
 
 
-def _node(value: "str | _Fields | dict[str, str] | list[str]", line: int) -> Node:
+def _node(value: "str | _Fields | dict[str, str] | list[str]", line: int, *, plain: bool = False) -> Node:
+    """The value as a file would have it. `plain`: it may be a number or a boolean."""
     if isinstance(value, str):
-        return Scalar(line=line, column=1, text=value, plain=False)
+        return Scalar(line=line, column=1, text=value, plain=plain)
     if isinstance(value, list):
         return ListNode(line=line, column=1, items=tuple(_node(item, line) for item in value))
-    entries = {key: Entry(line=line, column=1, value=_node(item, line)) for key, item in value.items()}
+    entries = {
+        key: Entry(line=line, column=1, value=_node(item, line, plain=key in _PLAIN)) for key, item in value.items()
+    }
     return MapNode(line=line, column=1, entries=entries)
 
 

@@ -1,12 +1,12 @@
 """The upstream of an endpoint: an origin, and a path that is normal."""
 
-import ipaddress
 import re
 from dataclasses import dataclass
 from typing import final
 
-from grants.canonical import parse_origin
+from grants.canonical import DEFAULT_PORTS, parse_authority
 from grants.message import Origin
+from proxy.settings.model import is_written_inside
 from proxy.settings.values import ValueInvalid
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)([^?#]*)(\?[^#]*)?(#.*)?", re.DOTALL)
@@ -23,8 +23,8 @@ class Upstream:
     consented: bool
 
 
-def parse_upstream(text: str) -> Upstream:
-    """Read `https://host[:port][/path]`. One slash at the end of the path makes no difference.
+def parse_upstream(text: str, *, https_only: bool) -> Upstream:
+    """Read `https://host[:port][/path]`, or also `http://…`. One slash at the end of the path makes no difference.
 
     Raises:
         ValueInvalid: it is anything else. The message holds nothing of `text`, which may hold a password.
@@ -33,26 +33,19 @@ def parse_upstream(text: str) -> Upstream:
     if match is None:
         raise ValueInvalid("is not a URL; write `https://host`")
     scheme, authority, path, query, fragment = match.groups()
-    if scheme != "https":
+    if https_only and scheme != "https":
         raise ValueInvalid("is not https, which a semantic endpoint needs; write `https://host`")
+    if scheme not in DEFAULT_PORTS:
+        raise ValueInvalid("is neither https nor http; write `https://host`")
     if "@" in authority:
         raise ValueInvalid("holds a user or a password; put the credential into `secrets`")
     if query is not None or fragment is not None:
         raise ValueInvalid("has a query or a fragment; write the origin and, if there is one, the path")
-    origin = parse_origin(f"https://{authority}")
-    if origin is None:
-        raise ValueInvalid("has a host or a port that can be read in more than one way; write `https://host:port`")
+    place = parse_authority(authority.encode("utf-8", "replace"), scheme=scheme)
+    if place is None:
+        raise ValueInvalid(f"has a host or a port that can be read in more than one way; write `{scheme}://host:port`")
+    origin = Origin(scheme=scheme, host=place.host, port=place.port)
     segments = tuple(path.removesuffix("/").split("/")[1:])
     if not all(_SEGMENT.fullmatch(segment) and segment not in (".", "..") for segment in segments):
         raise ValueInvalid("has a path that is not normal; leave out `//`, dot segments and everything encoded")
-    return Upstream(origin=origin, base=segments, consented=_is_written_inside(origin.host))
-
-
-def _is_written_inside(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
+    return Upstream(origin=origin, base=segments, consented=is_written_inside(origin.host))

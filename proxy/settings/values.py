@@ -1,10 +1,13 @@
-"""Sizes, durations and listen addresses as people write them."""
+"""Sizes, durations, listen addresses and lists of names as people write and read them."""
 
 import ipaddress
 import os
 import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from grants.place import Place
+from grants.problems import quoted
 from proxy.settings.model import Listen, TcpListen, UnixListen
 
 _SIZE = re.compile(r"([1-9][0-9]{0,11})(B|KiB|MiB|GiB)?")
@@ -14,10 +17,22 @@ _DURATION_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _ADDRESS = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([0-9.]+|localhost)):(0|[1-9][0-9]{0,4})")
 _SOCKET_PATH_BYTES = 100
 _MAX_PORT = 65535
+_MAX_NAMED = 5
 
 
 class ValueInvalid(ValueError):
     """The message says what is wrong and what would be right, without repeating the value."""
+
+
+def read[Value](place: Place | None, parse: Callable[[str], Value]) -> Value | None:
+    """What `parse` makes of the text at `place`; None when there is none, or it has problems."""
+    if place is None:
+        return None
+    try:
+        return parse(place.text)
+    except ValueInvalid as invalid:
+        place.problem(str(invalid))
+        return None
 
 
 def parse_size(text: str) -> int:
@@ -43,10 +58,10 @@ def parse_duration(text: str) -> float:
 
 
 def parse_listen(text: str, *, directory: Path) -> Listen:
-    """A listener's address. A relative socket path is relative to `directory`.
+    """A listener's address, on this machine alone or not. A relative socket path is relative to `directory`.
 
     Raises:
-        ValueInvalid: it cannot be read, or is not on this machine alone.
+        ValueInvalid: it cannot be read.
     """
     if text.startswith("unix:"):
         path = directory / text.removeprefix("unix:")
@@ -63,6 +78,24 @@ def parse_listen(text: str, *, directory: Path) -> Listen:
         address = ipaddress.IPv6Address(host) if match[1] else ipaddress.IPv4Address(host)
     except ipaddress.AddressValueError:
         raise ValueInvalid("holds no IP address; write `127.0.0.1:8080` or `[::1]:8080`") from None
-    if not address.is_loopback:
-        raise ValueInvalid("is not a loopback address, and everyone there could use the credentials; write `127.0.0.1`")
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        raise ValueInvalid("is an IPv4 address in IPv6 notation; write it as IPv4, such as `127.0.0.1:8080`")
     return TcpListen(host=str(address), port=int(match[3]))
+
+
+def parse_local_listen(text: str, *, directory: Path) -> Listen:
+    """As `parse_listen`, for a listener that stays on this machine whoever is known by name.
+
+    Raises:
+        ValueInvalid: it cannot be read, or others can reach it.
+    """
+    listen = parse_listen(text, directory=directory)
+    if not listen.local:
+        raise ValueInvalid("is not a loopback address, and this listener is for this machine alone; write `127.0.0.1`")
+    return listen
+
+
+def named(names: Sequence[str]) -> str:
+    """The first five names, in backticks, and how many more there are."""
+    more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+    return ", ".join(quoted(name) for name in names[:_MAX_NAMED]) + more

@@ -129,13 +129,12 @@ REFUSED = [
     pytest.param("", ["s.yaml:1:1: top level: is empty; write the file's keys"], id="empty"),
     pytest.param("operations: []\n", ["s.yaml:1:1: operations: belongs to a grant file; name that file as an endpoint's `grant`", "s.yaml:1:1: endpoints: is missing; add a list: the upstreams that may be used"], id="a-grant"),
     pytest.param("endpoints: hunter2secret\n", ["s.yaml:1:12: endpoints: is a text; write a list: the upstreams that may be used"], id="text-for-a-list"),
-    pytest.param(endpoint() + "tunnels: {allow: []}\nboxes: []\nworkers: 2\nbroker: {}\n", ["s.yaml:7:1: tunnels: is not in this version; leave it out", "s.yaml:8:1: boxes: is not in this version; leave it out, and keep the listeners on loopback", "s.yaml:9:1: workers: is not in this version; leave it out", "s.yaml:10:1: broker: is not in this version; leave it out"], id="keys-to-come"),
-    pytest.param(endpoint(inject="{A: b}", allowInside="true", capture="false"), [E.format("7:5") + "inject: is not in this version; let the client send `@secret:name`", E.format("8:5") + "allowInside: is not in this version; leave it out", E.format("9:5") + "capture: is not in this version; leave it out"], id="endpoint-keys-to-come"),
+    pytest.param(endpoint() + "workers: 2\nbroker: {}\n", ["s.yaml:7:1: workers: is not in this version; leave it out", "s.yaml:8:1: broker: is not in this version; leave it out"], id="keys-to-come"),
     pytest.param(endpoint(upstraem="x"), [E.format("7:5") + "upstraem: is an unknown key; did you mean `upstream`?"], id="misspelt"),
     # assurance
-    pytest.param(endpoint(assurance=""), [E.format("3:5") + "assurance: is missing; add `semantic`: what the endpoint promises"], id="no-assurance"),
-    pytest.param(endpoint(assurance="trusted-upstream"), [E.format("5:16") + "assurance: `trusted-upstream` has no relay in this version yet; write `semantic` and a grant"], id="trusted-upstream"),
-    pytest.param(endpoint(assurance="none"), [E.format("5:16") + "assurance: is `none`; write `semantic`"], id="other-assurance"),
+    pytest.param(endpoint(assurance=""), [E.format("3:5") + "assurance: is missing; add one of `semantic`, `trusted-upstream`: what the endpoint promises"], id="no-assurance"),
+    pytest.param(endpoint(assurance="tunnel"), [E.format("5:16") + "assurance: `tunnel` is not for endpoints; list its `host:port` in `tunnels: {allow: [...]}`"], id="tunnel-as-an-assurance"),
+    pytest.param(endpoint(assurance="none"), [E.format("5:16") + "assurance: is `none`; write one of `semantic`, `trusted-upstream`"], id="other-assurance"),
     # upstream
     pytest.param(endpoint(upstream="http://api.example"), [UPSTREAM + "is not https, which a semantic endpoint needs; write `https://host`"], id="http"),
     pytest.param(endpoint(upstream="HTTPS://api.example"), [UPSTREAM + "is not https, which a semantic endpoint needs; write `https://host`"], id="upper-case-scheme"),
@@ -146,7 +145,7 @@ REFUSED = [
     *(pytest.param(endpoint(upstream=f"'{url}'"), [UPSTREAM + "has a host or a port that can be read in more than one way; write `https://host:port`"], id=f"authority-{index}") for index, url in enumerate(["https://", "https:///x", "https://a.example:", "https://a.example:0443", "https://a.example:70000", "https://127.1", "https://0x7f000001", "https://a.example.", "https://a_b", "https://[::1", "https://é"])),
     pytest.param(endpoint(upstream="[hunter2]"), [UPSTREAM + "is a list; write a text: the origin and, if there is one, the path that requests go to, such as `https://api.github.com`"], id="upstream-as-a-list"),
     # grant
-    pytest.param(endpoint(grant=""), [E.format("3:5") + "grant: is missing; add a text: the grant file, such as `github.grant.yaml`"], id="no-grant"),
+    pytest.param(endpoint(grant=""), [E.format("3:5") + "grant: is missing; add a text: the grant file, which `semantic` needs, such as `github.grant.yaml`"], id="no-grant"),
     pytest.param(endpoint(grant="nope.yaml"), [E.format("6:12") + "grant: `nope.yaml` does not exist; write the path of a grant file"], id="grant-that-is-not-there"),
     pytest.param(endpoint(grant="'.'"), [E.format("6:12") + "grant: `.` is a directory or a device; write the path of a grant file"], id="grant-that-is-a-directory"),
     pytest.param(endpoint(grant="/dev/zero"), [E.format("6:12") + "grant: `/dev/zero` is a directory or a device; write the path of a grant file"], id="grant-that-never-ends"),
@@ -159,15 +158,16 @@ REFUSED = [
     pytest.param(endpoint() + "  - {name: api, upstream: 'https://b.example', assurance: semantic, grant: g.yaml}\n", ["s.yaml:7:12: endpoints[1].name: is called `api`, as endpoint 0; name it differently"], id="name-twice"),
     pytest.param(f"endpoints:\n- {ENDPOINT[:-1]}, listen: '127.0.0.1:1'}}\n- {ENDPOINT[:-1]}, listen: '127.0.0.1:2'}}\n", ["s.yaml:3:3: endpoints[1]: is called `api.example`, as endpoint 0; name it differently"], id="default-name-twice"),
     # secrets
-    *(pytest.param(endpoint(secrets=f"{{api: {value}}}"), [E.format("7:20") + "secrets.api: does not say where the secret is; write `env:NAME`, `file:PATH` or `exec:COMMAND`"], id=f"secret-{index}") for index, value in enumerate(["hunter2secret", "'env:'", "'env:1X'", "'env:hunter2-x'", "'file:'", "'exec: '", "'vault:x'", "''", '"file:a\\0"'])),
+    *(pytest.param(endpoint(secrets=f"{{api: {value}}}"), [E.format("7:20") + "secrets.api: does not say where the secret is; write `env:NAME`, `file:PATH` or `exec:COMMAND`"], id=f"secret-{index}") for index, value in enumerate(["hunter2secret", "'env:'", "'env:1X'", "'env:hunter2-x'", "'file:'", "'exec: '", "'vault:x'", "''", '"file:a\\0"', '"exec:a\\0"', """'exec:""'"""])),
+    pytest.param(endpoint(secrets="{api: 'exec:pass \"hunter2'}"), [E.format("7:20") + "secrets.api: has a command with an open quote; close it"], id="secret-of-half-a-command"),
     pytest.param(endpoint(secrets="{'a b': 'env:X'}"), [E.format("7:22") + "secrets[`a b`]: has a name that no reference can hold; write letters, digits, `.`, `_`, `-` and `/`"], id="secret-name"),
     pytest.param(endpoint(secrets="[hunter2]"), [E.format("7:14") + "secrets: is a list; write a map: by reference name, where the value is"], id="secrets-as-a-list"),
     pytest.param(endpoint(secrets="hunter2"), [E.format("7:14") + "secrets: is a text; write a map: by reference name, where the value is"], id="secrets-as-a-text"),
     pytest.param(endpoint(secrets="{api: [hunter2]}"), [E.format("7:20") + "secrets.api: is a list; write `env:NAME`, `file:PATH` or `exec:COMMAND`"], id="secret-as-a-list"),
     # listeners
-    pytest.param(endpoint().replace("127.0.0.1:0", "0.0.0.0:8080"), ["s.yaml:1:8: proxy: is not a loopback address, and everyone there could use the credentials; write `127.0.0.1`"], id="every-address"),
-    pytest.param(endpoint().replace("127.0.0.1:0", "'[::]:8080'"), ["s.yaml:1:8: proxy: is not a loopback address, and everyone there could use the credentials; write `127.0.0.1`"], id="every-address-of-ipv6"),
-    pytest.param(endpoint(listen="10.0.0.1:80") + "admin: 192.0.2.1:80\n", [E.format("7:13") + "listen: is not a loopback address, and everyone there could use the credentials; write `127.0.0.1`", "s.yaml:8:8: admin: is not a loopback address, and everyone there could use the credentials; write `127.0.0.1`"], id="admin-and-listen"),
+    pytest.param(endpoint().replace("127.0.0.1:0", "0.0.0.0:8080"), ["s.yaml:1:8: proxy: is not a loopback address, and everyone there could use the credentials; write `127.0.0.1`, or list `boxes`, so that every request names one"], id="every-address"),
+    pytest.param(endpoint().replace("127.0.0.1:0", "'[::]:8080'"), ["s.yaml:1:8: proxy: is not a loopback address, and everyone there could use the credentials; write `127.0.0.1`, or list `boxes`, so that every request names one"], id="every-address-of-ipv6"),
+    pytest.param(endpoint(listen="10.0.0.1:80") + "admin: 192.0.2.1:80\n", [E.format("7:13") + "listen: is not a loopback address, and everyone there could use the credentials; write `127.0.0.1`, or list `boxes`, so that every request names one", "s.yaml:8:8: admin: is not a loopback address, and this listener is for this machine alone; write `127.0.0.1`"], id="admin-and-listen"),
     pytest.param(f"endpoints: [{ENDPOINT}]\n", ["s.yaml:1:13: endpoints[0].listen: is missing, and `proxy` is too, so nobody can reach this; add one of them"], id="no-front"),
     pytest.param(endpoint(listen="127.0.0.1:9001") + "admin: localhost:9001\n", [E.format("7:13") + "listen: is the address of `admin` already; choose another port"], id="one-address-twice"),
     pytest.param(endpoint(listen="unix:a") + "admin: unix:a\n", [E.format("7:13") + "listen: is the address of `admin` already; choose another port"], id="one-socket-twice"),
@@ -268,19 +268,19 @@ def test_what_is_no_duration(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "host", "port"),
-    [("127.0.0.1:8080", "127.0.0.1", 8080), ("127.9.9.9:0", "127.9.9.9", 0), ("[::1]:65535", "::1", 65535), ("[0:0::1]:1", "::1", 1), ("localhost:5", "127.0.0.1", 5)],
+    [("127.0.0.1:8080", "127.0.0.1", 8080), ("127.9.9.9:0", "127.9.9.9", 0), ("[::1]:65535", "::1", 65535), ("[0:0::1]:1", "::1", 1), ("localhost:5", "127.0.0.1", 5), ("0.0.0.0:1", "0.0.0.0", 1), ("[::]:1", "::", 1), ("10.0.0.1:1", "10.0.0.1", 1)],
 )  # fmt: skip
 def test_listen_addresses(text: str, host: str, port: int) -> None:
-    """A loopback address and a port; `localhost` is 127.0.0.1."""
+    """An address and a port; `localhost` is 127.0.0.1."""
     assert parse_listen(text, directory=Path()) == TcpListen(host=host, port=port)
 
 
 @pytest.mark.parametrize(
     "text",
-    ["", "8080", ":8080", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536", "127.0.0.1:08", "127.1:80", "0177.0.0.1:80", "::1:80", "[::1]", "[1.2.3.4]:80", "[::ffff:10.0.0.1]:80", "example.com:80", "*:80", "unix:", "unix:a\0b", "unix:" + "x" * 101, "127.0.0.1:80\n", "0.0.0.0:1", "[::]:1", "169.254.169.254:1"],
+    ["", "8080", ":8080", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536", "127.0.0.1:08", "127.1:80", "0177.0.0.1:80", "::1:80", "[::1]", "[1.2.3.4]:80", "[::ffff:10.0.0.1]:80", "example.com:80", "*:80", "unix:", "unix:a\0b", "unix:" + "x" * 101, "127.0.0.1:80\n"],
 )  # fmt: skip
 def test_what_is_no_listen_address(text: str) -> None:
-    """Anything else is refused, and so is every address that others can reach."""
+    """Anything else is refused."""
     with pytest.raises(ValueInvalid):
         parse_listen(text, directory=Path())
 
@@ -316,15 +316,15 @@ def test_problems_of_the_command_line_name_their_option(here: Path) -> None:
     assert str(caught.value).splitlines() == [
         "--proxy: is not a listen address; write `127.0.0.1:8080`, `[::1]:8080` or `unix:path`",
         "--endpoint[0]: secret: names no reference; write `secret=NAME=REFERENCE`, such as `secret=api=env:TOKEN`",
-        "--endpoint[0]: foo: is an unknown key; the keys are `name`, `upstream`, `assurance`, `grant`, `secret`, `listen`, `ca`, `host`, `connect`, `total`",
+        "--endpoint[0]: foo: is an unknown key; the keys are `name`, `upstream`, `assurance`, `grant`, `secret`, `inject`, `listen`, `ca`, `host`, `allowInside`, `capture`, `websocket`, `concurrent`, `connect`, `total`, `idle`",
         "--endpoint[0]: has a part without `=`; write `key=value;key=value`, and a value that holds `;` into a file",
-        "--endpoint[0]: a key: is an unknown key; the keys are `name`, `upstream`, `assurance`, `grant`, `secret`, `listen`, `ca`, `host`, `connect`, `total`",
-        "--endpoint[0]: grant: is missing; add a text: the grant file, such as `github.grant.yaml`",
-        "--endpoint[0]: listen: is not a loopback address, and everyone there could use the credentials; write `127.0.0.1`",
+        "--endpoint[0]: a key: is an unknown key; the keys are `name`, `upstream`, `assurance`, `grant`, `secret`, `inject`, `listen`, `ca`, `host`, `allowInside`, `capture`, `websocket`, `concurrent`, `connect`, `total`, `idle`",
+        "--endpoint[0]: grant: is missing; add a text: the grant file, which `semantic` needs, such as `github.grant.yaml`",
+        "--endpoint[0]: listen: is not a loopback address, and everyone there could use the credentials; write `127.0.0.1`, or list `boxes`, so that every request names one",
         "--endpoint[1]: upstream: is here twice; keep one of them",
         "--endpoint[1]: total: is here twice; keep one of them",
         "--endpoint[1]: secret: has one name twice; give each secret its own name",
-        "--endpoint[1]: assurance: is missing; add `semantic`: what the endpoint promises",
+        "--endpoint[1]: assurance: is missing; add one of `semantic`, `trusted-upstream`: what the endpoint promises",
         "--endpoint[1]: upstream: is not a URL; write `https://host`",
         "bad.yaml:1:13: operations: is empty; list at least 1",
     ]
@@ -341,7 +341,7 @@ def test_no_endpoint_is_a_problem(here: Path) -> None:
     st.lists(
         st.one_of(
             st.text(max_size=40),
-            st.from_regex(r"((name|upstream|secret|listen|host|total|ca|grant)=[^;]{0,9};){1,4}", fullmatch=True),
+            st.from_regex(r"((name|upstream|assurance|secret|inject|listen|host|total|idle|ca|grant|capture|concurrent)=[^;]{0,9};){1,4}", fullmatch=True),
         ),
         max_size=3,
     )

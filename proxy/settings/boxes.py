@@ -1,0 +1,60 @@
+"""`boxes`: the clients that are known by a token, and what each may use. What is not given to a box, it may not use.
+
+Source: docs/reference/settings.md, "Boxes".
+"""
+
+import re
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from grants.place import Place
+from grants.problems import quoted
+from proxy.settings.endpoint import Candidate
+from proxy.settings.model import BoxSettings
+from proxy.settings.reference import parse_reference
+from proxy.settings.values import named, read
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+
+
+def load_boxes(root: Place, endpoints: Sequence[Candidate], *, directory: Path) -> tuple[BoxSettings, ...]:
+    """The boxes, each name and each token once. Those that have problems are left out."""
+    references: dict[str, str] = {}
+    for endpoint in endpoints:
+        for held in (endpoint.settings.secrets if endpoint.settings else {}).values():
+            references.setdefault(held, f"a secret of endpoint {quoted(endpoint.name or '')}")
+    names: dict[str, int] = {}
+    boxes = []
+    for place in root.items("boxes"):
+        name, token = place.get("name"), place.get("token")
+        if name and not _NAME.fullmatch(name.text):
+            name.problem(f"is {quoted(name.text)}; write at most 63 letters, digits, `.`, `_` and `-`")
+        elif name and name.text in names:
+            name.problem(f"is {quoted(name.text)}, as box {names[name.text]}; name it differently")
+        if name:
+            names.setdefault(name.text, int(place.path[-1]))
+        reference = read(token, partial(parse_reference, directory=directory))
+        if token and reference:
+            if reference in references:
+                token.problem(f"is {references[reference]} too; give each box a token of its own")
+            references.setdefault(reference, f"the token of box {quoted(name.text)}" if name else "the token of a box")
+        tunnels = place.flag("tunnels")
+        if tunnels and not root.has("tunnels"):
+            place.key_problem("tunnels", "is set, and there are none; add `tunnels` at the top, or leave this out")
+        allowed = _endpoints(place, endpoints)
+        if name and reference:
+            boxes.append(BoxSettings(name=name.text, token=reference, endpoints=allowed, tunnels=tunnels))
+    return tuple(boxes)
+
+
+def _endpoints(place: Place, endpoints: Sequence[Candidate]) -> frozenset[str]:
+    known = [endpoint.name for endpoint in endpoints if endpoint.name is not None]
+    allowed: set[str] = set()
+    for item in place.items("endpoints"):
+        if item.text in allowed:
+            item.problem(f"is {quoted(item.text)}, which is listed already; keep one of them")
+        elif item.text not in known and len(known) == len(endpoints):
+            item.problem(f"is {quoted(item.text)}, which is no endpoint; the endpoints are {named(known)}")
+        allowed.add(item.text)
+    return frozenset(allowed)

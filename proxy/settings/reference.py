@@ -1,0 +1,31 @@
+"""Where a secret is: `env:NAME`, `file:PATH` or `exec:COMMAND`, as a settings file says it."""
+
+import re
+import shlex
+from pathlib import Path
+
+from proxy.settings.values import ValueInvalid
+
+_VARIABLE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*")
+_UNKNOWN = "does not say where the secret is; write `env:NAME`, `file:PATH` or `exec:COMMAND`"
+
+
+def parse_reference(text: str, *, directory: Path) -> str:
+    """The reference, a relative file made relative to `directory`.
+
+    Raises:
+        ValueInvalid: it is none. The message holds nothing of `text`, which may be the secret itself.
+    """
+    kind, _, rest = text.partition(":")
+    if kind == "file" and rest and "\0" not in rest:
+        return f"file:{directory / rest}"
+    if kind == "exec" and rest.strip() and "\0" not in rest:
+        try:
+            words = shlex.split(rest)
+        except ValueError:
+            raise ValueInvalid("has a command with an open quote; close it") from None
+        if words and words[0]:
+            return text
+    elif _VARIABLE.fullmatch(text):
+        return text
+    raise ValueInvalid(_UNKNOWN)
