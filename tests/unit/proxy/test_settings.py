@@ -341,7 +341,10 @@ def test_no_endpoint_is_a_problem(here: Path) -> None:
     st.lists(
         st.one_of(
             st.text(max_size=40),
-            st.from_regex(r"((name|upstream|assurance|secret|inject|listen|host|total|idle|ca|grant|capture|concurrent)=[^;]{0,9};){1,4}", fullmatch=True),
+            st.from_regex(
+                r"((name|upstream|assurance|secret|inject|listen|host|total|idle|ca|grant|capture|concurrent)=[^;]{0,9};){1,4}",
+                fullmatch=True,
+            ),
         ),
         max_size=3,
     )
