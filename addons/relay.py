@@ -84,13 +84,16 @@ class Relay:
     ) -> None:
         """Both directions at once; whichever side fails ends them both."""
         try:
-            async with asyncio.TaskGroup() as group:
+            async with asyncio.timeout(service.timeout), asyncio.TaskGroup() as group:
                 upload = group.create_task(self._upload(exchange, client, stream, way))
                 watch = group.create_task(_watch(client))
                 await self._answer(exchange, service, way, client, stream)
                 # An answer may come before the request has been taken: the rest of that is of no use.
                 upload.cancel()
                 watch.cancel()
+        except* TimeoutError:
+            if not exchange.opened:
+                exchange.deny(failure(UpstreamFailed(Rule.UPSTREAM_ERROR, Reason.TIMEOUT, 504), None))
         except* ClientLeft:
             exchange.ended_by = EndedBy.CLIENT
             exchange.close = True

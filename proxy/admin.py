@@ -51,7 +51,7 @@ class Admin:
                 "name": endpoint.name,
                 "assurance": endpoint.assurance,
                 "upstream": str(endpoint.upstream),
-                "grant": endpoint.grant.digest,
+                "grant": endpoint.grant.digest if endpoint.grant is not None else None,
             }
             for endpoint in self.settings().endpoints
         ]

@@ -94,6 +94,11 @@ class EndpointVault:
                 _replace(self._inherited, old.last, now)
         self._install({}, now)
 
+    @property
+    def current(self) -> Mapping[str, Secret]:
+        """The values that were read last, by name."""
+        return self._held.values
+
     async def open(self) -> Held:
         """The values now; the same object until something changes. Never raises but when the caller is cancelled."""
         now = self._clock()
