@@ -11,7 +11,7 @@ from grants.decision import Deny, Reason, Rule
 from grants.message import Authority, RequestHead
 
 from .boxes import Box
-from .exchange import Exchange
+from .exchange import Arrival, Exchange
 from .guard import fail_closed
 from .policy import Service
 from .record import Mode
@@ -93,10 +93,8 @@ class Where:
                 )
             )
             return
-        if arrival.mode is Mode.PROXY:
-            denial = _tunnelled(arrival.authority, arrival.server_name, hosts[0])
-        else:
-            denial = _base_url(exchange, service, hosts[0])
+        proxied = arrival.mode is Mode.PROXY
+        denial = _proxied(arrival, hosts[0]) if proxied else _base_url(exchange, service, hosts[0])
         if denial is not None:
             exchange.deny(denial)
 
@@ -111,8 +109,13 @@ def _not_for_box(box: Box, reason: Reason, what: str) -> Deny:
     return Deny(rule=Rule.DENIED, reason=reason, detail=f"box `{box.name}` {what}")
 
 
-def _tunnelled(authority: Authority | None, server_name: str | None, host: bytes) -> Deny | None:
-    """CONNECT authority, TLS server name and Host are one and the same."""
+def _proxied(arrival: Arrival, host: bytes) -> Deny | None:
+    """CONNECT authority (or that of an absolute form), TLS server name and Host are one and the same."""
+    authority, server_name = arrival.authority, arrival.server_name
+    if not arrival.encrypted:
+        if authority is None or parse_authority(host, scheme="http") != authority:
+            return _misdirected(Reason.HOST_MISMATCH, "the Host field is not the host and port of the target")
+        return None
     if authority is None or parse_authority(host, scheme="https") != authority:
         return _misdirected(Reason.HOST_MISMATCH, "the Host field is not the host and port that CONNECT named")
     # A server name is never an address (RFC 6066, 3), so a client that calls an address sends none; for a name

@@ -39,7 +39,7 @@ class Who:
         boxes = exchange.policy.boxes
         if boxes is None:
             self._local(exchange)
-        elif exchange.arrival.mode is Mode.PROXY:
+        elif exchange.arrival.mode is Mode.PROXY and exchange.arrival.encrypted:
             exchange.box = boxes.named(exchange.arrival.box)
             if exchange.box is None:
                 exchange.deny(_unknown("the box that opened this tunnel is no longer in the settings"))

@@ -42,8 +42,6 @@ class Channel:
         self._left = asyncio.Event()
         self._output: Output | None = None
         self._end: Callable[[], None] | None = None
-        self.written = 0
-        self.was_read = 0
 
     # -- the connection's side ----------------------------------------------------------------------------------------
 
@@ -121,15 +119,17 @@ class Channel:
         self._held -= len(piece)
         if self._held < _HELD_BYTES:
             self._room.set()
-        self.was_read += len(piece)
         return piece
 
     async def write(self, data: bytes) -> None:
         """See `ClientChannel`."""
         if self._gone or self._output is None:
             raise ClientLeft
-        await self._output(self._wire.send(data))
-        self.written += len(data)
+        try:
+            wired = self._wire.send(data)
+        except TlsFailed:
+            raise ClientLeft from None
+        await self._output(wired)
 
     async def finish(self) -> None:
         """See `ClientChannel`."""

@@ -16,6 +16,7 @@ from addons.hooks import BrokerConnectHook, BrokerTunnelHook
 from addons.policy import Policies, Service
 from addons.ports import Certificates
 from addons.record import Mode
+from grants.canonical import parse_authority
 from grants.decision import Deny, Reason, Rule
 from grants.message import Authority, RequestHead
 
@@ -35,6 +36,7 @@ class Opening(Stream):
         self.tunnel: Authority | None = None
         self.service: Service | None = None
         self.box: Box | None = None
+        self._plain: Arrival | None = None
 
     @property
     def reading(self) -> bool:
@@ -44,12 +46,15 @@ class Opening(Stream):
     def begin(self, head: RequestHead | None) -> Exchange:
         """Once the tunnel is there, what goes wrong in it is told with its names."""
         exchange = super().begin(head)
+        if self._plain is not None:
+            exchange.arrival = self._plain
+            return exchange
         exchange.authority, exchange.service = self.tunnel, self.service
         return exchange
 
     def _head(self, event: HeadRead) -> Commands:
         if event.head.method != b"CONNECT":
-            yield from self._refuse(self.begin(event.head), _not_connect(event.head.target))
+            yield from self._not_connect(event)
             return
         exchange = self.begin(event.head)
         # One head is all that is read here: a refusal ends the connection.
@@ -65,6 +70,18 @@ class Opening(Stream):
             yield from self._opaque(exchange)
             return
         yield from self._layer.arm(self._layer.limits.body)
+
+    def _not_connect(self, event: HeadRead) -> Commands:
+        """Plain http is relayed to an endpoint whose upstream is plain http too, and to nothing else."""
+        target = event.head.target
+        authority = plain_authority(target)
+        service = self._policies.current.authorities.get(authority) if authority is not None else None
+        if service is not None and service.upstream.scheme == "http":
+            self._plain = Arrival(mode=Mode.PROXY, peer=self._arrival().peer, service=service.name, authority=authority)
+            yield from super()._head(event)
+            self._plain = None
+        else:
+            yield from self._refuse(self.begin(event.head), _not_connect(target))
 
     def _opaque(self, exchange: Exchange) -> Commands:
         """Carry a tunnel until it ends; what came behind the head goes first."""
@@ -171,6 +188,13 @@ class ConnectLayer(FrontLayer):
         """By state."""
         inside = self._tls is not None and self._tls.established
         return (self._inner if inside else self._opening).crashed()
+
+
+def plain_authority(target: bytes) -> Authority | None:
+    """The authority of a target in absolute form with the scheme http (RFC 9112, 3.2.2)."""
+    if not target.startswith(b"http://"):
+        return None
+    return parse_authority(target.removeprefix(b"http://").partition(b"/")[0].partition(b"?")[0], scheme="http")
 
 
 def _not_connect(target: bytes) -> Deny:

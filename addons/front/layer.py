@@ -18,7 +18,7 @@ from addons.exchange import Exchange
 from addons.record import EndedBy
 
 from .channel import Channel
-from .wire import Plain, Wire
+from .wire import Plain, TlsFailed, Wire
 
 log = logging.getLogger(__name__)
 
@@ -108,8 +108,9 @@ class FrontLayer(Layer):
             log.error("%s in a front; the connection is closed", type(error).__name__)  # noqa: TRY400 - values may be secret
             try:
                 yield from self.crashed()
-            finally:
-                yield from self.close()
+            except Exception as again:
+                log.error("%s while that was recorded", type(again).__name__)  # noqa: TRY400 - values may be secret
+            yield from self.close()
 
     def _react(self, event: events.Event) -> Commands:
         if self._closed:
@@ -133,8 +134,13 @@ class FrontLayer(Layer):
     # -- for subclasses -----------------------------------------------------------------------------------------------
 
     def send(self, data: bytes) -> Commands:
-        """Send `data` over the wire."""
-        yield commands.SendData(self.context.client, self.wire.send(data))
+        """Send `data` over the wire; where that is broken, the connection has ended."""
+        try:
+            wired = self.wire.send(data)
+        except TlsFailed:
+            yield from self.close()
+            return
+        yield commands.SendData(self.context.client, wired)
 
     def arm(self, seconds: float) -> Commands:
         """Set the deadline. A wake-up that comes early asks again, so that most requests need none of their own."""

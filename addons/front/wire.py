@@ -34,7 +34,11 @@ class Wire(Protocol):
         ...
 
     def send(self, data: bytes) -> bytes:
-        """Bytes for the client that carry `data`."""
+        """Bytes for the client that carry `data`.
+
+        Raises:
+            TlsFailed: nothing can be sent any more.
+        """
         ...
 
     def pending(self) -> bytes:
@@ -117,8 +121,11 @@ class Tls:
     def send(self, data: bytes) -> bytes:
         """Encrypt."""
         view = memoryview(data)
-        while view:
-            view = view[self.connection.write(view) :]
+        try:
+            while view:
+                view = view[self.connection.write(view) :]
+        except ssl.SSLError as error:
+            raise TlsFailed(error.reason or "TLS_ERROR") from None
         return self._out.read()
 
     def pending(self) -> bytes:

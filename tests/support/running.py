@@ -152,8 +152,10 @@ async def running(
     clients: int = 100,
     arrange: Callable[[list[object]], Iterable[object]] = lambda addons: addons,
     host: str = "localhost",
+    policy: Callable[[Policy, Pool, Trust], Policy] = lambda policy, _pool, _trust: policy,
 ) -> AsyncIterator[Running]:
-    """Run a proxy whose endpoint `api` leads to `upstream`. `arrange` may change the chain's addons."""
+    """Run a proxy whose endpoint `api` leads to `upstream`. `arrange` may change the chain's addons, `policy` what
+    is in force."""
     origin = Origin(scheme="https", host=host, port=upstream.port)
     trust = Trust.only(certificates.ca.read_bytes())
     pool, log = Pool(), MemoryLog()
@@ -177,7 +179,7 @@ async def running(
             body_limit=1024 * 1024,
         ),
     )
-    policies = Policies(Policy.of([service]))
+    policies = Policies(policy(Policy.of([service]), pool, trust))
     ca = load_ca(folder)
     listeners = Listeners(policies=policies, limits=limits or Limits(), certificates=Leaves(ca), clients=clients)
     audit = Audit(log, b"k" * 32)

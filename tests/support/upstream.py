@@ -26,7 +26,7 @@ HANG = object()
 """A step that leaves the connection open and says nothing more."""
 
 type Step = bytes | float | object
-"""Bytes to send in one write, seconds to wait, or one of the marks above."""
+"""Bytes to send in one write, seconds to wait, an event to wait for, or one of the marks above."""
 type Answer = bytes | Sequence[Step]
 
 
@@ -138,7 +138,7 @@ class DarkPort(_Listener):
 
 
 class Upstream(_Listener):
-    """A TLS server that records requests and answers from a queue, else through the handler.
+    """A TLS server (plain without certificates) that records requests and answers from a queue, else through the handler.
 
     Attributes:
         requests: every complete request, in order.
@@ -147,10 +147,12 @@ class Upstream(_Listener):
         answers: one is taken for each request.
     """
 
-    def __init__(self, certificates: Certificates, *, port: int = 0, handler: Handler | None = None) -> None:
+    def __init__(self, certificates: Certificates | None, *, port: int = 0, handler: Handler | None = None) -> None:
         super().__init__(port)
-        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self._context.load_cert_chain(certificates.chain)
+        self._context: ssl.SSLContext | None = None
+        if certificates is not None:
+            self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            self._context.load_cert_chain(certificates.chain)
         self.requests: list[Received] = []
         self.raw: dict[int, bytearray] = {}
         self.handler: Handler = handler or (lambda _request: answer())
@@ -170,7 +172,8 @@ class Upstream(_Listener):
         connection.settimeout(60)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         plain = connection
-        connection = self._context.wrap_socket(connection, server_side=True)
+        if self._context is not None:
+            connection = self._context.wrap_socket(connection, server_side=True)
         with self._lock:
             self._open.discard(plain)
             self._open.add(connection)
@@ -194,6 +197,8 @@ class Upstream(_Listener):
                 connection.sendall(step)
             elif isinstance(step, float | int):
                 time.sleep(step)
+            elif isinstance(step, threading.Event):
+                step.wait(20)
             elif step is RESET:
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                 return False

@@ -5,8 +5,7 @@ import contextlib
 import os
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from mitmproxy.connection import Client, Server
 from mitmproxy.proxy.server_hooks import ServerConnectHook, ServerConnectionHookData
 from support.certificates import Certificates, make_certificates
 from support.running import SECRET, Running, running
+from support.talk import FrontFactory, Talk, base, both, raw, tunnel
 from support.upstream import CLOSE, HANG, Answer, Upstream, answer
 
 from addons.audit import Audit
@@ -43,79 +43,6 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 def upstream(certificates: Certificates) -> Iterator[Upstream]:
     with Upstream(certificates) as server:
         yield server
-
-
-@dataclass
-class Talk:
-    """One client connection to a front, and the Host that it names."""
-
-    reader: asyncio.StreamReader
-    writer: asyncio.StreamWriter
-    host: bytes
-
-    async def send(self, data: bytes) -> None:
-        self.writer.write(data)
-        await self.writer.drain()
-
-    async def answer(self) -> tuple[int, bytes, bytes]:
-        """Status, head and body of the next answer."""
-        async with asyncio.timeout(10):
-            head = await self.reader.readuntil(b"\r\n\r\n")
-            length = 0
-            for line in head.split(b"\r\n"):
-                if line.lower().startswith(b"content-length:"):
-                    length = int(line.partition(b":")[2])
-            status = int(head.split(b" ")[1])
-            return status, head, await self.reader.readexactly(length if status not in (100, 204) else 0)
-
-    async def ask(self, data: bytes) -> tuple[int, bytes, bytes]:
-        await self.send(data)
-        return await self.answer()
-
-    async def flood(self) -> None:
-        """Send on until the proxy objects."""
-        async with asyncio.timeout(5):
-            while True:
-                await self.send(b"x" * 65536)
-
-    async def rest(self) -> bytes:
-        """Everything until the proxy ends the connection."""
-        async with asyncio.timeout(10):
-            try:
-                return await self.reader.read()
-            except (ConnectionError, ssl.SSLError):
-                return b""
-
-
-@asynccontextmanager
-async def base(proxy: Running) -> AsyncIterator[Talk]:
-    """A connection to the base URL."""
-    reader, writer = await asyncio.open_connection(*proxy.base)
-    try:
-        yield Talk(reader, writer, b"127.0.0.1:%d" % proxy.base[1])
-    finally:
-        writer.close()
-
-
-@asynccontextmanager
-async def tunnel(proxy: Running) -> AsyncIterator[Talk]:
-    """A connection through the forward proxy, TLS done."""
-    origin = proxy.service.upstream
-    reader, writer = await asyncio.open_connection(*proxy.proxy)
-    try:
-        talk = Talk(reader, writer, b"%s:%d" % (origin.host.encode(), origin.port))
-        status, _, _ = await talk.ask(b"CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n" % (talk.host, talk.host))
-        assert status == 200
-        context = ssl.create_default_context(cafile=str(proxy.ca))
-        await writer.start_tls(context, server_hostname=origin.host)
-        yield talk
-    finally:
-        writer.close()
-
-
-FRONTS = [pytest.param(base, id="base URL"), pytest.param(tunnel, id="forward proxy")]
-both = pytest.mark.parametrize("front", FRONTS)
-type FrontFactory = Callable[[Running], AbstractAsyncContextManager[Talk]]
 
 
 @pytest.fixture
@@ -772,16 +699,6 @@ def test_mitmproxy_dials_nothing(run: Callable[..., None]) -> None:
 
 
 # -- the forward proxy -------------------------------------------------------------------------------------------------
-
-
-@asynccontextmanager
-async def raw(address: tuple[str, int]) -> AsyncIterator[Talk]:
-    """A connection on which nothing is said yet."""
-    reader, writer = await asyncio.open_connection(*address)
-    try:
-        yield Talk(reader, writer, b"")
-    finally:
-        writer.close()
 
 
 @pytest.mark.parametrize(
