@@ -563,3 +563,15 @@ def test_total(data: bytes, cuts: list[int]) -> None:
             for start, stop in pairwise([0, *sorted(cuts), len(whole)]):
                 if reader.feed(whole[start:stop]) is not None:
                     break
+
+
+def test_trailer_after_a_large_body() -> None:
+    """A large body earns no large trailer: what comes without a byte of body is bounded by itself."""
+    body = b"x" * 100_000
+    reader = ResponseReader(b"GET", len(body))
+    assert reader.feed(CHUNKED + b"%x\r\n" % len(body) + body + b"\r\n0\r\nX: ") is None
+    for _ in range(MAX_HEAD_BYTES // 1024):
+        assert reader.feed(b"x" * 1024) is None
+    with pytest.raises(UpstreamFailed) as caught:
+        reader.feed(b"x" * 1024)
+    assert caught.value.reason is Reason.RESPONSE_HEAD_TOO_LARGE
