@@ -166,7 +166,7 @@ class Upstream(_Listener):
         self.answers.clear()
 
     def _serve(self, connection: socket.socket, number: int) -> None:
-        self.raw[number] = bytearray()
+        self.raw[number] = raw = bytearray()
         connection.settimeout(60)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         plain = connection
@@ -175,7 +175,7 @@ class Upstream(_Listener):
             self._open.discard(plain)
             self._open.add(connection)
         try:
-            reader = _Reader(connection, self, number)
+            reader = _Reader(connection, self, number, raw)
             while request := reader.request():
                 self.requests.append(request)
                 scripted = self.answers.pop(0) if self.answers else self.handler(request)
@@ -215,6 +215,7 @@ class _Reader:
     connection: socket.socket
     owner: Upstream
     number: int
+    raw: bytearray
     pending: bytes = field(default=b"")
 
     def request(self) -> Received | None:
@@ -237,7 +238,7 @@ class _Reader:
     def _more(self) -> bool:
         data = self.connection.recv(65536)
         self.owner.bytes_received += len(data)
-        self.owner.raw[self.number] += data
+        self.raw += data
         self.pending += data
         return bool(data)
 
