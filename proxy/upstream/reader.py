@@ -11,7 +11,7 @@ from typing import Final, final
 
 import httptools
 
-from grants.message import Response
+from grants.message import Fields, Response
 
 from .failures import body_too_large, head_too_large, incomplete, malformed, unasked_upgrade
 
@@ -50,6 +50,7 @@ class ResponseReader:
         "_head",
         "_interim",
         "_limit",
+        "_lines",
         "_method",
         "_parser",
         "_persistent",
@@ -60,7 +61,6 @@ class ResponseReader:
         "_status",
         "_tail",
         "_total",
-        "_trailers",
         "reusable",
     )
 
@@ -69,8 +69,9 @@ class ResponseReader:
         self._limit = max_body
         self._head: bytearray | None = None
         self._interim = 0
-        self._fields: list[tuple[bytes, bytes]] = []
-        self._trailers: list[tuple[bytes, bytes]] | None = None
+        # What llhttp reads now: header fields, and after the head the trailers.
+        self._lines: list[tuple[bytes, bytes]] = []
+        self._fields: Fields = ()
         self._body: list[bytes] = []
         self._size = 0
         self._status = 0
@@ -119,6 +120,11 @@ class ResponseReader:
         if clean and self._status and self._parser is None and self._remaining is None:
             return self._finish(leftover=True)
         return None
+
+    def close(self) -> None:
+        """Let go of what was read. The parser refers back here, and would keep it until a collection."""
+        self._parser = None
+        self._body.clear()
 
     # --- head
 
@@ -183,13 +189,14 @@ class ResponseReader:
         phrase = head[13 : head.find(b"\r\n")]
         if broken or not 100 <= status <= 599 or _REASON.fullmatch(phrase) is None:
             raise malformed()
-        if len(self._fields) > MAX_FIELDS:
+        if len(self._lines) > MAX_FIELDS:
             raise head_too_large()
+        self._fields = tuple(self._lines)
+        self._lines.clear()
         if status < 200:
             self._interim += 1
             if self._interim > MAX_INTERIM:
                 raise malformed()
-            self._fields = []
             self._complete = False
             return
         self._status = status
@@ -220,7 +227,6 @@ class ResponseReader:
                 self._persistent = False
         elif coding is not None:
             self._parser = parser
-            self._trailers = []
         elif length is not None:
             self._remaining = int(length)
             if self._remaining > self._limit:
@@ -251,11 +257,10 @@ class ResponseReader:
         self._tail = (self._tail + data[-6:])[-6:]
         self._total += len(data)
         self._quiet = 0 if self._size > size else self._quiet + len(data)
-        trailers = self._trailers or ()
         if (
             self._quiet > MAX_HEAD_BYTES
             or self._total > MAX_HEAD_BYTES + self._size * _OVERHEAD_PER_BYTE
-            or len(self._fields) + len(trailers) > MAX_FIELDS
+            or len(self._fields) + len(self._lines) > MAX_FIELDS
         ):
             raise head_too_large()
         if broken:
@@ -263,7 +268,7 @@ class ResponseReader:
         return None
 
     def _finish(self, *, leftover: bool) -> Response:
-        trailers = tuple(self._trailers or ())
+        trailers = tuple(self._lines)
         if trailers and (
             len(self._fields) + len(trailers) > MAX_FIELDS
             or sum(len(name) + len(value) + 4 for name, value in trailers) > MAX_HEAD_BYTES
@@ -275,7 +280,7 @@ class ResponseReader:
         return Response(
             status=self._status,
             reason=self._phrase,
-            fields=tuple(self._fields),
+            fields=self._fields,
             body=body[0] if len(body) == 1 else b"".join(body),
             trailers=trailers,
         )
@@ -288,8 +293,8 @@ class ResponseReader:
             raise incomplete()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header field, or after the head a trailer. llhttp leaves white space at the end."""
-        (self._fields if self._trailers is None else self._trailers).append((name, value.rstrip(b" \t")))
+        """A header field, or after the head a trailer. llhttp leaves white space at the end of a value."""
+        self._lines.append((name, value.rstrip(b" \t")))
 
     def on_body(self, data: bytes) -> None:
         """A piece of a chunk."""

@@ -1,6 +1,7 @@
 """Reading an answer: bytes in, a complete `Response` or a failure out, wherever the bytes are split."""
 
 import contextlib
+import gc
 import gzip
 from itertools import pairwise
 
@@ -575,3 +576,19 @@ def test_trailer_after_a_large_body() -> None:
     with pytest.raises(UpstreamFailed) as caught:
         reader.feed(b"x" * 1024)
     assert caught.value.reason is Reason.RESPONSE_HEAD_TOO_LARGE
+
+
+@pytest.mark.parametrize(
+    "data", [CHUNKED + b"4\r\nhi", CHUNKED + b"2\r\nhi\r\n0\r\n\r\n", OK + b"Content-Length: 9\r\n\r\nhi"]
+)
+def test_no_reference_cycle(data: bytes) -> None:
+    """A reader that is done, or given up, is freed at once with the body it holds."""
+    gc.disable()
+    try:
+        reader = ResponseReader(b"GET", LIMIT)
+        if reader.feed(data) is None:
+            reader.close()
+        parsers = [o for o in gc.get_referrers(reader) if type(o).__name__ == "method"]
+        assert parsers == []
+    finally:
+        gc.enable()
