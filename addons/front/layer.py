@@ -15,6 +15,7 @@ from mitmproxy.proxy.context import Context
 from mitmproxy.proxy.layer import Layer
 
 from addons.exchange import Exchange
+from addons.reply import BARE_500
 
 from .wire import Plain, Wire
 
@@ -182,9 +183,7 @@ class JudgedLayer(Layer):
         """
         if exchange.reply is None:
             exchange.close = True
-            yield from self.send(
-                b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-            )
+            yield from self.send(BARE_500)
         else:
             yield from self.send(exchange.reply)
         if exchange.close:
