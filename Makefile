@@ -36,7 +36,7 @@ setup: $(VENV)/.ready  ## make .venv with everything; again only when the lock o
 
 $(VENV)/.ready: requirements/dev.txt pyproject.toml
 	@$(find_python)
-	if [ ! -x $(BIN)/python ] || ! $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 12))'; then
+	if ! $(BIN)/python -c 'import pip, sys; sys.exit(sys.version_info < (3, 12))' >/dev/null 2>&1; then
 	  echo "making $(VENV) with $$("$$python" -V)"
 	  "$$python" -m venv --clear $(VENV)
 	fi

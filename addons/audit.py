@@ -15,7 +15,7 @@ from .policy import Judged
 from .ports import DecisionLog, LogUnavailable
 from .record import EndedBy, Event, Record, Signal
 from .refusal import refusal
-from .reply import reply_bytes
+from .reply import BARE_500, reply_bytes
 
 log = logging.getLogger(__name__)
 
@@ -93,23 +93,12 @@ class Audit:
         except Exception as error:
             log.error("%s: %s while recording; the request is refused", exchange.id, type(error).__name__)  # noqa: TRY400 - the traceback's values may be secret
             exchange.fault()
-            record = Record(
-                id=exchange.id,
-                event=Event.DENY,
-                mode=exchange.arrival.mode,
-                verdict="deny",
-                rule=Rule.FAULT,
-                reason=Reason.FAULT,
-                status=500,
-            )
-            reply = self._render(exchange)
+            record, reply = _fault_record(exchange), BARE_500
         try:
             self.decisions.write(record)
         except Exception as error:
             log.error("%s: not recorded (%s); the request is refused", exchange.id, type(error).__name__)  # noqa: TRY400 - one line is enough
-            exchange.denial = log_unavailable()
-            exchange.relay = None
-            exchange.close = True
+            exchange.relay, exchange.denial, exchange.close = None, log_unavailable(), True
             reply = self._render(exchange)
         exchange.reply = reply
 
@@ -175,6 +164,19 @@ class Audit:
         if granted is None or not granted.parameters:
             return None
         return resource_digest(self.key, granted.origin, granted.parameters)
+
+
+def _fault_record(exchange: Exchange) -> Record:
+    """What can be said of a request whose record could not be made."""
+    return Record(
+        id=exchange.id,
+        event=Event.DENY,
+        mode=exchange.arrival.mode,
+        verdict="deny",
+        rule=Rule.FAULT,
+        reason=Reason.FAULT,
+        status=500,
+    )
 
 
 def log_unavailable() -> Deny:

@@ -6,6 +6,7 @@ refuses sets the denial, and the steps behind it pass the exchange on untouched.
 """
 
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from secrets import token_hex
 from time import monotonic
 from typing import final
@@ -108,6 +109,8 @@ class Exchange:
         self.relay = None
         if self.denial is None:
             self.denial = denial
+            # What cannot be read leaves open where the next request begins.
+            self.close = self.close or denial.status == HTTPStatus.BAD_REQUEST
 
     def fault(self) -> None:
         """Refuse for an error of our own: whatever was decided or answered before no longer counts."""

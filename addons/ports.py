@@ -15,7 +15,8 @@ from .record import Record
 class UpstreamFailed(Exception):
     """No complete answer came. Carries the words for the record; never any text of the cause.
 
-    `rule` is UPSTREAM_ERROR, TRANSPORT, RESPONSE_SIZE or DENIED (an inside address); `status` is 502, 503 or 504.
+    `rule` is UPSTREAM_ERROR, TRANSPORT, RESPONSE_SIZE, DENIED (an inside address: 403) or FAULT (500); else `status`
+    is 502, 503 or 504.
     """
 
     def __init__(self, rule: Rule, reason: Reason, status: int = 502) -> None:

@@ -6,6 +6,9 @@ from .refusal import phrase
 
 _STATUS_LINES = {status: b"HTTP/1.1 %d %s\r\n" % (status, phrase(status).encode()) for status in range(200, 600)}
 
+BARE_500 = b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+"""What a client is shown when there is nothing else that may be shown."""
+
 
 def reply_bytes(relay: Relay, *, method: bytes, close: bool) -> bytes:
     """One response, framed by its length; without the body for HEAD."""

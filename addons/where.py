@@ -1,6 +1,6 @@
 """Where a request goes: the endpoint that its connection stands for, and only if every name in it says the same.
 
-Source: "Host" in docs/reference/grants.md; RFC 9112, 3.2; RFC 9110, 7.2 and 15.5.20 (421).
+Source: "Host" in docs/reference/matching.md; RFC 9112, 3.2; RFC 9110, 7.2 and 15.5.20 (421).
 """
 
 from dataclasses import dataclass

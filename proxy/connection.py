@@ -33,6 +33,17 @@ def table(addons: Sequence[object]) -> Table:
     }
 
 
+async def _guarded(step: Step, exchange: Exchange) -> None:
+    """Run a step. The steps fail closed by themselves; what escapes one refuses, and the last one still records."""
+    try:
+        await step(exchange)
+    except BaseException as error:
+        exchange.fault()
+        log.error("%s: %s outside of the steps", exchange.id, type(error).__name__)  # noqa: TRY400 - values may be secret
+        if isinstance(error, KeyboardInterrupt | SystemExit):
+            raise
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class _Named:
@@ -79,13 +90,7 @@ class ClientConnection(ProxyConnectionHandler):
                 if exchange.client is not None:
                     exchange.client.attach(self._write, self._write_end)
                 for step in steps:
-                    await step(exchange)
-        except BaseException as error:
-            # The steps fail closed by themselves; whatever comes here has no reply, and the layer shows a 500.
-            exchange.fault()
-            log.error("%s: %s outside of the steps", exchange.id, type(error).__name__)  # noqa: TRY400 - values may be secret
-            if isinstance(error, KeyboardInterrupt | SystemExit):
-                raise
+                    await _guarded(step, exchange)
         finally:
             self.active -= 1
             self._client = None

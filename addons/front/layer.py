@@ -16,6 +16,7 @@ from mitmproxy.proxy.layer import Layer
 
 from addons.exchange import Exchange
 from addons.record import EndedBy
+from addons.reply import BARE_500
 
 from .channel import Channel
 from .wire import Plain, TlsFailed, Wire
@@ -202,9 +203,7 @@ class FrontLayer(Layer):
                 return
         elif exchange.reply is None:
             exchange.close = True
-            yield from self.send(
-                b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-            )
+            yield from self.send(BARE_500)
         else:
             yield from self.send(exchange.reply)
         if exchange.close:

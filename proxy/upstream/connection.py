@@ -298,9 +298,11 @@ class Connection(asyncio.Protocol):
         future.set_result(response)
 
     def _fail(self, failure: UpstreamFailed) -> None:
-        future = self._future
+        future, reader = self._future, self._reader
         self._reader = self._future = None
         self.abort()
+        if reader is not None:
+            reader.close()
         if future is not None and not future.done():
             future.set_exception(failure)
 

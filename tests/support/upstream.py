@@ -168,7 +168,7 @@ class Upstream(_Listener):
         self.answers.clear()
 
     def _serve(self, connection: socket.socket, number: int) -> None:
-        self.raw[number] = bytearray()
+        self.raw[number] = raw = bytearray()
         connection.settimeout(60)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         plain = connection
@@ -178,7 +178,7 @@ class Upstream(_Listener):
             self._open.discard(plain)
             self._open.add(connection)
         try:
-            reader = _Reader(connection, self, number)
+            reader = _Reader(connection, self, number, raw)
             while request := reader.request():
                 self.requests.append(request)
                 scripted = self.answers.pop(0) if self.answers else self.handler(request)
@@ -220,6 +220,7 @@ class _Reader:
     connection: socket.socket
     owner: Upstream
     number: int
+    raw: bytearray
     pending: bytes = field(default=b"")
 
     def request(self) -> Received | None:
@@ -242,7 +243,7 @@ class _Reader:
     def _more(self) -> bool:
         data = self.connection.recv(65536)
         self.owner.bytes_received += len(data)
-        self.owner.raw[self.number] += data
+        self.raw += data
         self.pending += data
         return bool(data)
 

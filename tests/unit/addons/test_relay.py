@@ -197,7 +197,7 @@ class Bulk(DarkPort):
         self._size = size
 
     def _serve(self, connection: socket.socket, number: int) -> None:
-        head, _, rest = connection.recv(65536).partition(b"\r\n\r\n")
+        _, _, rest = connection.recv(65536).partition(b"\r\n\r\n")
         left = self._size - len(rest)
         while left:
             left -= len(connection.recv(65536))

@@ -147,7 +147,8 @@ def test_a_form_is_judged_by_the_address_it_carries(address: IPv4Address) -> Non
 def test_whatever_is_not_global_is_inside(address: IPv4Address | IPv6Address) -> None:
     """No address that the standard library calls private, local, multicast or reserved is outside."""
     if not is_inside(str(address)) and not (isinstance(address, IPv6Address) and address.sixtofour):
-        assert not (address.is_loopback or address.is_link_local or address.is_multicast or address.is_unspecified)
+        named = (address.is_loopback, address.is_link_local, address.is_multicast, address.is_unspecified)
+        assert not any(named)
         assert address.is_global or str(address).startswith(("64:ff9b::", "::ffff:"))
 
 

@@ -1,6 +1,7 @@
 """Reading an answer: bytes in, a complete `Response` or a failure out, wherever the bytes are split."""
 
 import contextlib
+import gc
 import gzip
 from itertools import pairwise
 
@@ -564,3 +565,31 @@ def test_total(data: bytes, cuts: list[int]) -> None:
             for start, stop in pairwise([0, *sorted(cuts), len(whole)]):
                 if reader.feed(whole[start:stop]) is not None:
                     break
+
+
+def test_trailer_after_a_large_body() -> None:
+    """A large body earns no large trailer: what comes without a byte of body is bounded by itself."""
+    body = b"x" * 100_000
+    reader = ResponseReader(b"GET", len(body))
+    assert reader.feed(CHUNKED + b"%x\r\n" % len(body) + body + b"\r\n0\r\nX: ") is None
+    for _ in range(MAX_HEAD_BYTES // 1024):
+        assert reader.feed(b"x" * 1024) is None
+    with pytest.raises(UpstreamFailed) as caught:
+        reader.feed(b"x" * 1024)
+    assert caught.value.reason is Reason.RESPONSE_HEAD_TOO_LARGE
+
+
+@pytest.mark.parametrize(
+    "data", [CHUNKED + b"4\r\nhi", CHUNKED + b"2\r\nhi\r\n0\r\n\r\n", OK + b"Content-Length: 9\r\n\r\nhi"]
+)
+def test_no_reference_cycle(data: bytes) -> None:
+    """A reader that is done, or given up, is freed at once with the body it holds."""
+    gc.disable()
+    try:
+        reader = ResponseReader(b"GET", LIMIT)
+        if reader.feed(data) is None:
+            reader.close()
+        parsers = [o for o in gc.get_referrers(reader) if type(o).__name__ == "method"]
+        assert parsers == []
+    finally:
+        gc.enable()
