@@ -11,6 +11,8 @@ from typing import Final
 
 import httptools
 
+from grants.message import Fields
+
 from .failures import body_too_large, head_too_large, incomplete, malformed, unasked_upgrade
 
 MAX_HEAD_BYTES: Final = 64 * 1024
@@ -50,6 +52,7 @@ class AnswerReader:
         "_head",
         "_interim",
         "_limit",
+        "_lines",
         "_method",
         "_parser",
         "_persistent",
@@ -60,7 +63,6 @@ class AnswerReader:
         "_status",
         "_tail",
         "_total",
-        "_trailers",
         "_upgrade",
         "reusable",
     )
@@ -71,8 +73,9 @@ class AnswerReader:
         self._upgrade = upgrade
         self._head: bytearray | None = None
         self._interim = 0
-        self._fields: list[tuple[bytes, bytes]] = []
-        self._trailers: list[tuple[bytes, bytes]] | None = None
+        # What llhttp reads now: header fields, and after the head the trailers.
+        self._lines: list[tuple[bytes, bytes]] = []
+        self._fields: Fields = ()
         self._body: list[bytes] = []
         self._size = 0
         self._status = 0
@@ -123,6 +126,11 @@ class AnswerReader:
             self._finish(leftover=True)
             return True
         return False
+
+    def close(self) -> None:
+        """Let go of what was read. The parser refers back here, and would keep it until a collection."""
+        self._parser = None
+        self._body.clear()
 
     # --- head
 
@@ -189,13 +197,14 @@ class AnswerReader:
         phrase = head[13 : head.find(b"\r\n")]
         if broken or not 100 <= status <= 599 or _REASON.fullmatch(phrase) is None:
             raise malformed()
-        if len(self._fields) > MAX_FIELDS:
+        if len(self._lines) > MAX_FIELDS:
             raise head_too_large()
+        self._fields = tuple(self._lines)
+        self._lines.clear()
         if status < 200 and status != 101:
             self._interim += 1
             if self._interim > MAX_INTERIM:
                 raise malformed()
-            self._fields = []
             self._complete = False
             return
         self._status = status
@@ -229,7 +238,6 @@ class AnswerReader:
                 self._persistent = False
         elif coding is not None:
             self._parser = parser
-            self._trailers = []
         elif length is not None:
             self._remaining = int(length)
             if self._remaining > self._limit:
@@ -270,11 +278,10 @@ class AnswerReader:
         self._tail = (self._tail + data[-6:])[-6:]
         self._total += len(data)
         self._quiet = 0 if self._size > size else self._quiet + len(data)
-        trailers = self._trailers or ()
         if (
             self._quiet > MAX_HEAD_BYTES
             or self._total > MAX_HEAD_BYTES + self._size * _OVERHEAD_PER_BYTE
-            or len(self._fields) + len(trailers) > MAX_FIELDS
+            or len(self._fields) + len(self._lines) > MAX_FIELDS
         ):
             raise head_too_large()
         if broken:
@@ -282,7 +289,7 @@ class AnswerReader:
         return False
 
     def _finish(self, *, leftover: bool) -> None:
-        trailers = self._trailers
+        trailers = self._lines
         if trailers and (
             len(self._fields) + len(trailers) > MAX_FIELDS
             or sum(len(name) + len(value) + 4 for name, value in trailers) > MAX_HEAD_BYTES
@@ -299,8 +306,8 @@ class AnswerReader:
             raise incomplete()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header field, or after the head a trailer. llhttp leaves white space at the end."""
-        (self._fields if self._trailers is None else self._trailers).append((name, value.rstrip(b" \t")))
+        """A header field, or after the head a trailer. llhttp leaves white space at the end of a value."""
+        self._lines.append((name, value.rstrip(b" \t")))
 
     def on_body(self, data: bytes) -> None:
         """A piece of a chunk."""

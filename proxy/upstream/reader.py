@@ -34,9 +34,9 @@ class ResponseReader(AnswerReader):
         return Response(
             status=self._status,
             reason=self._phrase,
-            fields=tuple(self._fields),
+            fields=self._fields,
             body=body[0] if len(body) == 1 else b"".join(body),
-            trailers=tuple(self._trailers or ()),
+            trailers=tuple(self._lines),
         )
 
 
@@ -78,5 +78,5 @@ class StreamReader(AnswerReader):
         super()._read_head(head)
         if self._status:
             self.head = ResponseHead(
-                status=self._status, reason=self._phrase, fields=tuple(self._fields), length=self._remaining
+                status=self._status, reason=self._phrase, fields=self._fields, length=self._remaining
             )

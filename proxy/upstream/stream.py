@@ -25,6 +25,7 @@ HELD_BYTES: Final = 256 * 1024
 """Received and not read yet: no more is read from the connection from here on (bytes; one read may go over it)."""
 
 _HELD_PIECES: Final = 1024
+_PART_BYTES: Final = 64 * 1024
 _LARGE_BYTES: Final = 64 * 1024
 _LINGER_SECONDS: Final = 10.0
 
@@ -55,8 +56,6 @@ class Stream:
         self._ended = False
         # The answer's head came before the request was complete.
         self._early = False
-        # The connection can carry no other exchange.
-        self._spent = False
         self._closed = False
         self._failure: UpstreamFailed | None = None
         self._held: list[bytes] = []
@@ -82,21 +81,24 @@ class Stream:
             self._fail(fault())
             raise fault()
         await self._answer_first()
-        self._check()
+        # In parts, since TLS takes a large piece whole before it says that it is full.
+        for start in range(0, len(data), _PART_BYTES):
+            await self._until(self._taken)
+            self._check()
+            if self._over():
+                return
+            self._send(data if len(data) <= _PART_BYTES else data[start : start + _PART_BYTES])
         await self._until(self._taken)
-        if self._over():
-            return
+        self._active = self._loop.time()
+
+    def _send(self, data: bytes) -> None:
         self._written += len(data)
-        if self._raw:
-            self._connection.write(data)
-        elif self._remaining is None:
-            self._connection.write(b"%x\r\n%b\r\n" % (len(data), data))
-        else:
+        self._active = self._loop.time()
+        if not self._raw and self._remaining is None:
+            data = b"%x\r\n%b\r\n" % (len(data), data)
+        elif not self._raw and self._remaining is not None:
             self._remaining -= len(data)
-            self._connection.write(data)
-        self._active = self._loop.time()
-        await self._until(self._taken)
-        self._active = self._loop.time()
+        self._connection.write(data)
 
     async def finish(self) -> None:
         """See `UpstreamStream`. Of an upgrade, to be called only after `head`.
@@ -119,12 +121,12 @@ class Stream:
             await self._until(lambda: not self._connection.full or not self._connection.open)
 
     def _finish_request(self) -> None:
-        if self._remaining:
-            self._fail(fault())
-            raise fault()
         self._check()
         if self._over():
             return
+        if self._remaining:
+            self._fail(fault())
+            raise fault()
         self._finished = True
         if self._remaining is None:
             self._connection.write(b"0\r\n\r\n")
@@ -177,6 +179,8 @@ class Stream:
             self._timer.cancel()
             self._timer = None
         self._held.clear()
+        if self._reader is not None:
+            self._reader.close()
         if self._raw and self._finished and self._ended and self._connection.secured:
             # What is written may still be with TLS; this end is bounded, as TLS's is.
             self._connection.end()
@@ -188,7 +192,7 @@ class Stream:
 
     def _reusable(self) -> bool:
         reader = self._reader
-        if self._raw or reader is None or self._failure is not None or self._spent or self._head is None:
+        if self._raw or reader is None or self._failure is not None or self._head is None:
             return False
         # An upstream may refuse a request without reading it; what it left unread must not hit the next one.
         unread = self._head.status >= 400 and (self._early or self._written > _LARGE_BYTES)
@@ -201,7 +205,6 @@ class Stream:
         self._active = self._loop.time()
         reader = self._reader
         if self._ended or self._failure is not None:
-            self._spent = True
             self._connection.abort()
             return
         if self._raw or reader is None:
@@ -221,9 +224,6 @@ class Stream:
             self._early = not self._finished
             if self._head.status == 101:
                 self._raw, self._finished = True, False
-        if self._ended and not self._finished:
-            # The rest of the request will not be written.
-            self._spent = True
         self._hold(reader.take())
         if failure is not None:
             self._fail(failure)
@@ -253,7 +253,6 @@ class Stream:
             self._ended = self._reader is not None and self._reader.eof(clean=clean)
         if not self._ended:
             self._fail(incomplete())
-        self._spent = True
         self._connection.abort()
         self._wake()
         return False

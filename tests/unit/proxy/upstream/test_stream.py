@@ -3,11 +3,14 @@
 import asyncio
 import os
 import re
+import socket
 import ssl
+import threading
+import time
 import tracemalloc
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Any
+from typing import Any, Self
 
 import psutil
 import pytest
@@ -35,7 +38,7 @@ async def loopback(host: str, port: int) -> Sequence[str]:
     return ["127.0.0.1"]
 
 
-def client_of(peer: Peer, trust: Trust | None, pool: Pool | None = None, **options: Any) -> StreamingClient:
+def client_of(peer: "Peer | Abrupt", trust: Trust | None, pool: Pool | None = None, **options: Any) -> StreamingClient:
     origin = Origin(scheme="http" if trust is None else "https", host="api.example", port=peer.port)
     return StreamingClient(pool or Pool(), origin, trust, **{"resolver": loopback, "allow_inside": True} | options)
 
@@ -74,6 +77,11 @@ async def reason_of(work: Coroutine[Any, Any, Any]) -> tuple[Rule, Reason, int]:
 FAULT = (Rule.FAULT, Reason.FAULT, 500)
 INCOMPLETE = (Rule.UPSTREAM_ERROR, Reason.INCOMPLETE, 502)
 TIMEOUT = (Rule.UPSTREAM_ERROR, Reason.TIMEOUT, 504)
+
+
+def block() -> None:
+    """Keep the event loop from seeing anything while bytes cross the loopback."""
+    time.sleep(0.01)
 
 
 async def emptied(pool: Pool) -> bool:
@@ -541,7 +549,8 @@ def test_large_both_ways(drive: Drive, tls: Tls, chunked: bool) -> None:
             stream.writer.write(b"%x\r\n%b\r\n" % (size, data) if chunked else data)
             await stream.writer.drain()
             if not data:
-                return
+                break
+        await stream.reader.read()
 
     async def scenario() -> None:
         pool = Pool()
@@ -607,16 +616,53 @@ def test_slow_reader(drive: Drive, tls: Tls) -> None:
     drive(scenario())
 
 
+class Abrupt:
+    """An upstream in a thread, so that what it does is done before the event loop sees any of it: it sends and ends."""
+
+    def __init__(self, context: ssl.SSLContext | None, data: bytes) -> None:
+        self._context = context
+        self._data = data
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        self.go = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.go.set()
+        self._thread.join()
+        self._listener.close()
+
+    def done(self) -> None:
+        """Let it send and end, and wait for that, the event loop standing still."""
+        self.go.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        connection, _ = self._listener.accept()
+        if self._context is not None:
+            connection = self._context.wrap_socket(connection, server_side=True)
+        with connection:
+            connection.recv(1000)
+            self.go.wait()
+            connection.sendall(self._data)
+
+
 def test_end_while_paused(drive: Drive, tls: Tls) -> None:
     """What the peer sent before it ended is all read, also if it ended while nobody read."""
-    total = HELD_BYTES + 200_000
+    total = 2 * HELD_BYTES + 200_000
 
     async def scenario() -> None:
-        async with Peer(tls[0], once(OK + b"\r\n" + b"x" * total, then="end")) as peer:
+        with Abrupt(tls[0], OK + b"Content-Length: %d\r\n\r\n" % total + b"x" * total) as peer:
             stream = await start(client_of(peer, tls[1]))
+            peer.go.set()
             await stream.head()
             for _ in range(20):
                 await asyncio.sleep(0.01)
+            assert stream._paused
             assert len(await body_of(stream)) == total
             await stream.close()
 
@@ -627,11 +673,14 @@ def test_many_small_pieces_are_bounded(drive: Drive, tls: Tls) -> None:
     """Single bytes that nobody reads are bounded by their number."""
 
     async def scenario() -> None:
+        enough, stopped = asyncio.Event(), asyncio.Event()
+
         async def script(stream: Stream) -> None:
             await stream.request()
             await stream.send(OK + b"\r\n")
-            for _ in range(3000):
+            while not enough.is_set():
                 await stream.send(b"x")
+            stopped.set()
             await stream.reader.read()
 
         async with Peer(tls[0], script) as peer:
@@ -639,6 +688,8 @@ def test_many_small_pieces_are_bounded(drive: Drive, tls: Tls) -> None:
             for _ in range(500):
                 if not stream._paused:
                     await asyncio.sleep(0.01)
+            enough.set()
+            await stopped.wait()
             assert stream._paused
             assert len(stream._held) <= 1025
             await stream.close()
@@ -725,25 +776,16 @@ def test_early_answer_is_not_thrown_away(drive: Drive, tls: Tls) -> None:
     """An answer that is with the system already is read before more is written to a peer that has closed."""
 
     async def scenario() -> None:
-        done = asyncio.Event()
-
-        async def script(stream: Stream) -> None:
-            await stream.reader.readuntil(b"\r\n\r\n")
-            await stream.send(EARLY)
-            stream.end()
-            done.set()
-
-        async with Peer(tls[0], script) as peer:
-            for _ in range(20):
-                done.clear()
-                stream = await start(client_of(peer, tls[1]), b"POST", length=None)
-                await stream.write(b"x")
-                await done.wait()
-                for _ in range(3):
-                    await stream.write(b"x" * 1000)
-                assert (await stream.head()).status == 413
-                assert await body_of(stream) == b"no\n"
-                await stream.close()
+        with Abrupt(tls[0], EARLY) as peer:
+            stream = await start(client_of(peer, tls[1]), b"POST", length=None)
+            await asyncio.sleep(0.05)
+            peer.done()
+            for _ in range(4):
+                await stream.write(b"x" * 1000)
+                block()
+            assert (await stream.head()).status == 413
+            assert await body_of(stream) == b"no\n"
+            await stream.close()
 
     drive(scenario())
 
@@ -766,15 +808,15 @@ def test_reuse_after_a_body(drive: Drive, tls: Tls, status: int, finished_first:
         written = asyncio.Event()
 
         async def script(stream: Stream) -> None:
-            while await stream.request():
-                if not finished_first:
-                    await stream.send(b"HTTP/1.1 %d X\r\nContent-Length: 2\r\n\r\n" % status)
-                    await written.wait()
-                    await stream.reader.readexactly(size)
-                    await stream.send(b"hi")
-                else:
-                    await stream.reader.readexactly(size)
-                    await stream.send(b"HTTP/1.1 %d X\r\nContent-Length: 2\r\n\r\nhi" % status)
+            await stream.reader.readuntil(b"\r\n\r\n")
+            head, body = b"HTTP/1.1 %d X\r\nContent-Length: 2\r\n\r\n" % status, b"hi"
+            if not finished_first:
+                await stream.send(head)
+                head = b""
+                await written.wait()
+            await stream.reader.readexactly(size)
+            await stream.send(head + body)
+            await stream.reader.read()
 
         async with Peer(tls[0], script) as peer:
             stream = await start(client_of(peer, tls[1], pool), b"POST", length=size)
@@ -866,6 +908,7 @@ def test_closed_by_the_peer_while_idle(drive: Drive, tls: Tls, unread: bool) -> 
 
 def test_shared_with_whole_exchanges(drive: Drive, server_tls: ssl.SSLContext, trust: Trust) -> None:
     """Streams and whole exchanges with one upstream share its connections; plain and TLS ones are never mixed."""
+
     async def scenario() -> None:
         pool = Pool()
         async with Peer(server_tls, always(HELLO)) as peer, Peer(None, always(HELLO)) as plain:
@@ -1076,7 +1119,7 @@ def test_cancelled_at_any_turn_of_opening(drive: Drive, tls: Tls) -> None:
 
     async def scenario() -> None:
         pool = Pool()
-        async with Peer(tls[0], always(HELLO)) as peer:
+        async with Peer(tls[0], once()) as peer:
             client = client_of(peer, tls[1], pool)
             for turns in range(40):
                 task = asyncio.get_running_loop().create_task(start(client))
