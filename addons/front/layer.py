@@ -134,6 +134,22 @@ class FrontLayer(Layer):
 
     # -- for subclasses -----------------------------------------------------------------------------------------------
 
+    def hand_over(self, channel: Channel | None) -> Commands:
+        """Let `channel` have what comes from the client, first of all what came while the hook before was answered."""
+        self.channel = channel
+        if channel is None:
+            return
+        held = list(self._paused_event_queue)
+        self._paused_event_queue.clear()
+        for event in held:
+            if isinstance(event, events.DataReceived):
+                if pending := channel.received(event.data):
+                    yield commands.SendData(self.context.client, pending)
+            else:
+                if isinstance(event, events.ConnectionClosed):
+                    channel.ended()
+                self._paused_event_queue.append(event)
+
     def send(self, data: bytes) -> Commands:
         """Send `data` over the wire; where that is broken, the connection has ended."""
         try:

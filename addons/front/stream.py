@@ -130,7 +130,8 @@ class Stream:
         """Ask, with the client's side of a stream at hand while the answer is made."""
         layer = self._layer
         layer.disarm()
-        exchange.client = layer.channel = channel
+        exchange.client = channel
+        yield from layer.hand_over(channel)
         yield hook
         if channel is not None:
             channel.done()

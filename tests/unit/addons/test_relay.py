@@ -199,8 +199,8 @@ class Bulk(DarkPort):
     def _serve(self, connection: socket.socket, number: int) -> None:
         _, _, rest = connection.recv(65536).partition(b"\r\n\r\n")
         left = self._size - len(rest)
-        while left:
-            left -= len(connection.recv(65536))
+        while left and (data := connection.recv(65536)):
+            left -= len(data)
         connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % self._size)
         for _ in range(self._size // 65536):
             connection.sendall(b"y" * 65536)
