@@ -1326,6 +1326,34 @@ def test_client_ends_an_upgraded_stream(drive: Drive, tls: Tls, monkeypatch: pyt
     drive(scenario())
 
 
+def test_both_sides_end_an_upgraded_stream(drive: Drive, tls: Tls) -> None:
+    """After both sides have ended nothing is left."""
+
+    async def scenario() -> None:
+        pool = Pool()
+        go = asyncio.Event()
+
+        async def script(stream: Stream) -> None:
+            await stream.request()
+            await stream.send(SWITCHED)
+            await go.wait()
+            assert await stream.reader.readexactly(4) == b"ping"
+            stream.end()
+            await stream.writer.wait_closed()
+
+        async with Peer(tls[0], script) as peer:
+            stream = await start(client_of(peer, tls[1], pool), upgrade=True, fields=WEBSOCKET)
+            await stream.head()
+            await stream.write(b"ping")
+            await stream.finish()
+            go.set()
+            assert await stream.read() == b""
+            await stream.close()
+            assert await emptied(pool)
+
+    drive(scenario())
+
+
 def test_fields_are_not_shown() -> None:
     """A head prints no field and no reason phrase."""
     head = ResponseHead(status=200, reason=b"secret", fields=((b"Set-Cookie", b"secret"),), length=None)
