@@ -46,7 +46,8 @@ class Authorize:
         prefix = () if exchange.arrival.mode is Mode.PROXY else service.base
         # What is injected replaces what the client sent there, so the grant's rules do not see that.
         judged = without_injected(head, service.inject)
-        match authorize_head(service.way.endpoint, judged, authority=exchange.authority, prefix=prefix):
+        scheme = "https" if exchange.arrival.encrypted else "http"
+        match authorize_head(service.way.endpoint, judged, authority=exchange.authority, prefix=prefix, scheme=scheme):
             case Deny() as denial:
                 exchange.deny(denial)
             case granted:

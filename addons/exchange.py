@@ -18,7 +18,7 @@ from grants.message import Authority, Relay, RequestHead
 from .boxes import Box
 from .policy import Policy, Service
 from .record import EndedBy, Mode
-from .streams import ClientChannel, UpstreamStream
+from .streams import ClientChannel, ClientSide, UpstreamStream
 
 
 @final
@@ -60,6 +60,7 @@ class Exchange:
         final: what the last hop of a followed redirect chain was granted.
         relayed: the endpoint is a relay, and the request may go to it.
         announced: bytes of the body that the head announces; None for a chunked one.
+        side: what the connection works for while this is answered.
         client: the client's side of a stream, where the exchange may be streamed.
         status: of the answer that is being streamed.
         opened: a stream was opened, after its decision record; its end record is still to come, and there is no reply.
@@ -90,6 +91,7 @@ class Exchange:
     hops: int = 0
     final: Granted | None = None
     relayed: bool = False
+    side: ClientSide | None = field(default=None, repr=False)
     client: ClientChannel | None = field(default=None, repr=False)
     announced: int | None = 0
     status: int | None = None

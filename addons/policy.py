@@ -132,7 +132,12 @@ class Policy:
 
 @final
 class Policies:
-    """Holds the policy that new requests begin with."""
+    """Holds the policy that new requests begin with.
+
+    Attributes:
+        draining: the program is about to end: no new request is read, and what runs is the last on its connection.
+    """
 
     def __init__(self, policy: Policy) -> None:
         self.current = policy
+        self.draining = False

@@ -56,7 +56,12 @@ class Relay:
             raise ValueError("a relay without a client")
         base = () if exchange.arrival.mode is Mode.PROXY else service.base
         asked = request_of(
-            without_injected(head, service.inject), origin=service.upstream, base=base, websocket=way.websocket
+            without_injected(head, service.inject),
+            origin=service.upstream,
+            base=base,
+            websocket=way.websocket,
+            authority=exchange.authority,
+            scheme="https" if exchange.arrival.encrypted else "http",
         )
         if isinstance(asked, Deny):
             exchange.deny(asked)

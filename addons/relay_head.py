@@ -32,14 +32,22 @@ class Asked:
     upgrade: bool
 
 
-def request_of(head: RequestHead, *, origin: Origin, base: tuple[str, ...], websocket: bool) -> Asked | Deny:
-    """Build the request. `base` goes before the path (on a base URL)."""
-    target = head.target
-    scheme = f"{origin.scheme}://".encode()
-    if target.startswith(scheme):
-        # Absolute form: Where has held the Host to the connection's authority, and this one must be the same.
-        authority, _, rest = target.removeprefix(scheme).partition(b"/")
-        if parse_authority(authority, scheme=origin.scheme) != Authority(host=origin.host, port=origin.port):
+def request_of(
+    head: RequestHead,
+    *,
+    origin: Origin,
+    base: tuple[str, ...],
+    websocket: bool,
+    authority: Authority | None,
+    scheme: str,
+) -> Asked | Deny:
+    """Build the request. `base` goes before the path (on a base URL); `authority` and `scheme` are those by which the
+    client calls, for a target in absolute form.
+    """
+    target, prefix = head.target, f"{scheme}://".encode()
+    if target.startswith(prefix):
+        called, _, rest = target.removeprefix(prefix).partition(b"/")
+        if authority is None or parse_authority(called, scheme=scheme) != authority:
             return _refuse(Reason.TARGET_UNREADABLE, "the target names another host than the connection")
         target = b"/" + rest
     if not target.startswith(b"/") or b"#" in target or head.method == b"CONNECT":
@@ -54,9 +62,9 @@ def request_of(head: RequestHead, *, origin: Origin, base: tuple[str, ...], webs
     )
     if wants is not None:
         fields += ((b"Connection", b"Upgrade"), (b"Upgrade", _WEBSOCKET))
-    prefix = encode_path(base) if base else b""
+    path = encode_path(base) if base else b""
     return Asked(
-        request=Outgoing(origin=origin, method=head.method, target=prefix + target, fields=fields),
+        request=Outgoing(origin=origin, method=head.method, target=path + target, fields=fields),
         upgrade=wants is not None,
     )
 

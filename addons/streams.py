@@ -15,7 +15,19 @@ class ClientLeft(Exception):
     """The client has ended its connection, or takes nothing any more."""
 
 
-class ClientChannel(Protocol):
+class ClientSide(Protocol):
+    """What the connection does for a request that is being answered."""
+
+    def attach(self, output: Callable[[bytes], Awaitable[None]], end: Callable[[], None]) -> None:
+        """Send by `output`, which waits until the client has taken enough, and half-close by `end`."""
+        ...
+
+    async def room(self) -> None:
+        """Wait until more may be read from the client."""
+        ...
+
+
+class ClientChannel(ClientSide, Protocol):
     """The client of a request that is being relayed."""
 
     async def read(self) -> bytes:
@@ -44,14 +56,6 @@ class ClientChannel(Protocol):
 
     def become_raw(self) -> None:
         """The protocol changes: what comes from now on is a raw stream."""
-        ...
-
-    def attach(self, output: Callable[[bytes], Awaitable[None]], end: Callable[[], None]) -> None:
-        """Send by `output`, which waits until the client has taken enough, and end by `end`. The connection's side."""
-        ...
-
-    async def room(self) -> None:
-        """Wait until more may be read from the client. The connection's side."""
         ...
 
 

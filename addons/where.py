@@ -94,6 +94,8 @@ class Where:
             )
             return
         proxied = arrival.mode is Mode.PROXY
+        # For a target in absolute form: it names what the Host field names, or it is refused.
+        exchange.authority = parse_authority(hosts[0], scheme="https" if arrival.encrypted else "http")
         denial = _proxied(arrival, hosts[0]) if proxied else _base_url(exchange, service, hosts[0])
         if denial is not None:
             exchange.deny(denial)

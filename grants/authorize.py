@@ -37,7 +37,6 @@ class Granted:
         fields: end-to-end fields that go upstream, references still in them.
         body_limit: the most bytes that the body may have; 0: no body is allowed.
         head: the head as the client sent it, for redirect hops.
-        expect_continue: the client waits for a 100 before it sends the body.
         parameters: names and values of the path parameters.
     """
 
@@ -47,7 +46,6 @@ class Granted:
     fields: Fields = field(repr=False)
     body_limit: int
     head: RequestHead
-    expect_continue: bool
     parameters: tuple[tuple[str, str], ...]
 
     @property
@@ -124,7 +122,6 @@ def authorize_target(endpoint: Endpoint, head: RequestHead, target: RequestTarge
         fields=fields,
         body_limit=0 if operation.body is None else operation.body.max_bytes,
         head=head,
-        expect_continue=framing.expect_continue,
         parameters=tuple([(name, target.segments[position]) for position, name in entry.parameters]),
     )
 

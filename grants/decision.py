@@ -19,7 +19,7 @@ class Rule(StrEnum):
     RESPONSE_STATUS = "semantic-response-status"
     RESPONSE_SCHEMA = "semantic-response-schema"
     TRANSPORT = "semantic-transport"
-    UNRESOLVED_SECRET = "unresolved-secret-ref"
+    UNRESOLVED_SECRET = "unresolved-secret-ref"  # noqa: S105 - a word, not a secret
     UPSTREAM_ERROR = "upstream-error"
     BAD_REQUEST = "bad-request"
     DENIED = "denied"
@@ -40,7 +40,7 @@ class Reason(StrEnum):
     EXPECTATION = "expectation"
     # who asks, and where it goes
     BOX_UNKNOWN = "box-unknown"
-    BOX_TOKEN_LEAK = "box-token-leak"
+    BOX_TOKEN_LEAK = "box-token-leak"  # noqa: S105 - a word, not a secret
     BOX_ENDPOINT = "box-endpoint"
     BOX_TUNNEL = "box-tunnel"
     HOST_UNKNOWN = "host-unknown"

@@ -38,7 +38,9 @@ class Pattern(Protocol):
     """An RE2 pattern, compiled when the grant is loaded."""
 
     @property
-    def source(self) -> str: ...
+    def source(self) -> str:
+        """As written in the grant."""
+        ...
 
     def matches(self, value: bytes) -> bool:
         """Whether the whole of `value` matches."""

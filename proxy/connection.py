@@ -14,7 +14,7 @@ from mitmproxy.proxy.mode_servers import ProxyConnectionHandler
 
 from addons.exchange import Exchange
 from addons.hooks import BrokerConnectHook, BrokerHeadHook, BrokerRequestHook, BrokerTunnelHook
-from addons.streams import ClientChannel, ClientLeft
+from addons.streams import ClientLeft, ClientSide
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +74,7 @@ class ClientConnection(ProxyConnectionHandler):
         self._steps = steps
         self._writer = writer
         self.active = 0
-        self._client: ClientChannel | None = None
+        self._side: ClientSide | None = None
 
     async def handle_hook(self, hook: commands.StartHook) -> None:
         """Run the chain for our hooks, and leave mitmproxy's own to it."""
@@ -86,20 +86,19 @@ class ClientConnection(ProxyConnectionHandler):
         try:
             with self.timeout_watchdog.disarm():
                 await self._await_reader()
-                self._client = exchange.client
-                if exchange.client is not None:
-                    exchange.client.attach(self._write, self._write_end)
+                self._side = exchange.side
+                if exchange.side is not None:
+                    exchange.side.attach(self._write, self._write_end)
                 for step in steps:
                     await _guarded(step, exchange)
         finally:
             self.active -= 1
-            self._client = None
 
     async def drain_writers(self) -> None:
-        """Called after each read from the client: read no further while a stream holds enough."""
+        """Called after each read from the client: read no further while enough is held, also between two requests."""
         await super().drain_writers()  # type: ignore[no-untyped-call]
-        if self._client is not None:
-            await self._client.room()
+        if self._side is not None:
+            await self._side.room()
 
     async def _write(self, data: bytes) -> None:
         """Send a piece of a stream, and wait until the client has taken enough of it."""

@@ -62,7 +62,7 @@ class Channel:
             return self._wire.pending()
         if plain:
             self._take(plain)
-        if self._wire.ended:
+        if self._wire.ended or self._wire.failed is not None:
             self.ended()
         return self._wire.pending()
 

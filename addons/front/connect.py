@@ -154,7 +154,9 @@ class ConnectLayer(FrontLayer):
             yield from self._inner.received(plain)
         elif tls.established and not established:
             yield from self.arm(self.limits.idle)
-        if tls.ended and not self.finished:
+        if tls.failed is not None:
+            yield from self._broken(tls, tls.failed)
+        elif tls.ended and not self.finished:
             yield from self._inner.left()
             yield from self.finish()
 
@@ -170,10 +172,13 @@ class ConnectLayer(FrontLayer):
 
     def late(self) -> Commands:
         """By state."""
-        if self._tls is not None and self._tls.established:
+        if self._tls is None:
+            yield from self._opening.late()
+        elif self._tls.established:
             yield from self._inner.late()
         else:
-            yield from self._opening.late()
+            yield from self._opening.record(_handshake(refused_name=False))
+            yield from self.finish()
 
     def left(self) -> Commands:
         """By state. A tunnel in which nothing was asked leaves no record, a handshake that was given up does."""

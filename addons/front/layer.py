@@ -4,6 +4,7 @@ mitmproxy runs a layer as a generator of commands. It is paused while a hook is 
 meanwhile is held by the base class, and bounded here.
 """
 
+import asyncio
 import logging
 from collections.abc import Generator
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ type Commands = Generator[commands.Command, Any]
 # the answer and no reset (RFC 9112, 9.6).
 _LINGER_SECONDS: Final = 1.0
 _LINGER_BYTES: Final = 1024 * 1024
-# What a client may send ahead while its request is answered.
+# What is held of what a client sends ahead while its request is answered: then its socket is read no further.
 _AHEAD_BYTES: Final = 256 * 1024
 
 
@@ -63,6 +64,8 @@ class FrontLayer(Layer):
         self._lingering: int | None = None
         self._closed = False
         self._ahead = 0
+        self._room = asyncio.Event()
+        self._room.set()
         self.channel: Channel | None = None
 
     # -- what a subclass does -----------------------------------------------------------------------------------------
@@ -86,7 +89,7 @@ class FrontLayer(Layer):
     # -- mitmproxy's side ---------------------------------------------------------------------------------------------
 
     def handle_event(self, event: events.Event) -> Commands:
-        """While a hook is answered: hand a stream what belongs to it, and bound what else is sent ahead."""
+        """While a hook is answered: hand a stream what belongs to it, and bound what else is held."""
         if self._paused and self.channel is not None and isinstance(event, events.DataReceived):
             if pending := self.channel.received(event.data):
                 yield commands.SendData(self.context.client, pending)
@@ -95,10 +98,8 @@ class FrontLayer(Layer):
             self.channel.ended()
         if self._paused and isinstance(event, events.DataReceived):
             self._ahead += len(event.data)
-            if self._ahead > _AHEAD_BYTES:
-                self._closed = True
-                yield commands.CloseConnection(self.context.client)
-                return
+            if self._ahead >= _AHEAD_BYTES:
+                self._room.clear()
         yield from super().handle_event(event)
 
     def _handle_event(self, event: events.Event) -> Commands:
@@ -117,7 +118,7 @@ class FrontLayer(Layer):
         if self._closed:
             return
         if isinstance(event, events.DataReceived):
-            self._ahead = 0
+            self._replayed(event)
             if self._lingering is not None:
                 yield from self._drop(len(event.data))
             else:
@@ -132,6 +133,22 @@ class FrontLayer(Layer):
         elif isinstance(event, events.Start):
             yield from self.arm(self.limits.idle)
 
+    def _replayed(self, event: events.DataReceived) -> None:
+        """What was held while a hook was answered is held no more."""
+        if self._ahead:
+            self._ahead = max(0, self._ahead - len(event.data))
+            if self._ahead < _AHEAD_BYTES:
+                self._room.set()
+
+    # -- the connection's side, while a judged request is answered -----------------------------------------------------
+
+    def attach(self, output: object, end: object) -> None:
+        """See `ClientSide`: a judged request has one reply, which the layer sends."""
+
+    async def room(self) -> None:
+        """See `ClientSide`."""
+        await self._room.wait()
+
     # -- for subclasses -----------------------------------------------------------------------------------------------
 
     def hand_over(self, channel: Channel | None) -> Commands:
@@ -143,6 +160,7 @@ class FrontLayer(Layer):
         self._paused_event_queue.clear()
         for event in held:
             if isinstance(event, events.DataReceived):
+                self._replayed(event)
                 if pending := channel.received(event.data):
                     yield commands.SendData(self.context.client, pending)
             else:

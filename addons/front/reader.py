@@ -187,7 +187,7 @@ class RequestReader:
                 case b"trailer":
                     return unreadable(Reason.FRAMING, "request trailers are not read")
                 case b"connection":
-                    keep_alive = keep_alive and value.lower() != b"close"
+                    keep_alive = keep_alive and b"close" not in [word.strip() for word in value.lower().split(b",")]
                 case b"expect":
                     continues = value.lower() == b"100-continue"
         if length is not None and coding is not None:

@@ -34,8 +34,8 @@ class Stream:
 
     @property
     def reading(self) -> bool:
-        """More requests may come."""
-        return not self._layer.finished
+        """More requests may come; a request that was begun goes on while the program ends."""
+        return not self._layer.finished and (self._exchange is not None or not self._policies.draining)
 
     def received(self, data: bytes) -> Commands:
         """Read on, and answer every request that is complete."""
@@ -52,6 +52,8 @@ class Stream:
                     yield from self.refuse(denial)
         if self.reading:
             yield from self._await_more()
+        elif self._policies.draining:
+            yield from self._layer.finish()
 
     def _await_more(self) -> Commands:
         """Each deadline is set once, so that a slow client does not buy time with each byte."""
@@ -70,7 +72,7 @@ class Stream:
 
     def _head(self, event: HeadRead) -> Commands:
         exchange = self.begin(event.head)
-        exchange.close = not event.keep_alive
+        exchange.close = not event.keep_alive or self._policies.draining
         if event.body == 0:
             relay = exchange.policy.relays(exchange.arrival.service)
             yield from self._answer(exchange, self._channel(complete=True) if relay else None)
@@ -130,7 +132,7 @@ class Stream:
         """Ask, with the client's side of a stream at hand while the answer is made."""
         layer = self._layer
         layer.disarm()
-        exchange.client = channel
+        exchange.client, exchange.side = channel, channel or layer
         yield from layer.hand_over(channel)
         yield hook
         if channel is not None:

@@ -54,12 +54,18 @@ class Wire(Protocol):
         """The client said that nothing more comes from it."""
         ...
 
+    @property
+    def failed(self) -> TlsFailed | None:
+        """What came behind the last plaintext cannot be read."""
+        ...
+
 
 @final
 class Plain:
     """The bytes as they are."""
 
     ended = False
+    failed = None
 
     def receive(self, data: bytes) -> bytes:
         """The same bytes."""
@@ -80,15 +86,21 @@ class Plain:
 
 @final
 class Tls:
-    """Server side TLS (stdlib `ssl` on memory buffers). `established` once the handshake is over."""
+    """Server side TLS (stdlib `ssl` on memory buffers).
 
-    __slots__ = ("_in", "_out", "connection", "ended", "established")
+    Attributes:
+        established: the handshake is over.
+        failed: what came behind the last plaintext cannot be read.
+    """
+
+    __slots__ = ("_in", "_out", "connection", "ended", "established", "failed")
 
     def __init__(self, context: ssl.SSLContext) -> None:
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
         self.connection = context.wrap_bio(self._in, self._out, server_side=True)
         self.established = False
         self.ended = False
+        self.failed: TlsFailed | None = None
 
     def receive(self, data: bytes) -> bytes:
         """Decrypt; during the handshake there is nothing to return."""
@@ -97,11 +109,11 @@ class Tls:
             if not self.established:
                 self.connection.do_handshake()
                 self.established = True
-            return self._read()
         except ssl.SSLWantReadError:
             return b""
         except ssl.SSLError as error:
             raise TlsFailed(error.reason or "TLS_ERROR") from None
+        return self._read()
 
     def _read(self) -> bytes:
         pieces: list[bytes] = []
@@ -112,6 +124,10 @@ class Tls:
                 break
             except ssl.SSLZeroReturnError:
                 piece = b""
+            except ssl.SSLError as error:
+                # What was decrypted before counts; the next one to look sees the end.
+                self.failed = TlsFailed(error.reason or "TLS_ERROR")
+                break
             if not piece:
                 self.ended = True
                 break

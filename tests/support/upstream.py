@@ -138,7 +138,7 @@ class DarkPort(_Listener):
 
 
 class Upstream(_Listener):
-    """A TLS server (plain without certificates) that records requests and answers from a queue, else through the handler.
+    """A TLS server, plain without certificates: records requests, answers from a queue, else through the handler.
 
     Attributes:
         requests: every complete request, in order.

@@ -2,20 +2,21 @@
 
 import asyncio
 import contextlib
-import os
 import socket
 import ssl
+import threading
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from mitmproxy.connection import Client, Server
+from mitmproxy.proxy.events import DataReceived
 from mitmproxy.proxy.server_hooks import ServerConnectHook, ServerConnectionHookData
 from support.certificates import Certificates, make_certificates
-from support.running import SECRET, Running, running
+from support.running import SECRET, WRITE, Running, operation, running
 from support.talk import FrontFactory, Talk, base, both, raw, tunnel
-from support.upstream import CLOSE, HANG, Answer, Upstream, answer
+from support.upstream import CLOSE, Answer, Upstream, answer
 
 from addons.audit import Audit
 from addons.dial import NoDial
@@ -219,22 +220,139 @@ def test_pipelined_requests_are_answered_in_their_order(
     run(work)
 
 
+def held(proxy: Running) -> int:
+    """Bytes that the layers hold of what clients sent ahead."""
+    total = 0
+    for connection, _ in proxy.listeners._open.values():
+        queue = connection.layer.layer._paused_event_queue  # type: ignore[attr-defined]
+        total += sum(len(event.data) for event in queue if isinstance(event, DataReceived))
+    return total
+
+
+AHEAD = 256 * 1024 + 2 * 65536
+
+
 @both
-def test_what_a_client_sends_ahead_is_bounded(
+def test_what_a_client_sends_ahead_is_held_back(
     run: Callable[..., None], upstream: Upstream, front: FrontFactory
 ) -> None:
-    """A client that sends on and on while it waits for an answer is cut off."""
+    """A client that sends on and on while it waits for an answer is read no further; the answer is not lost."""
 
     async def work(proxy: Running) -> None:
-        upstream.handler = lambda _request: [HANG]
+        release = threading.Event()
+        upstream.handler = lambda _request: [release, answer()]
         async with front(proxy) as talk:
             await talk.send(GET % talk.host)
             await asyncio.sleep(0.1)
-            with pytest.raises((ConnectionError, ssl.SSLError)):
-                await talk.flood()
-            upstream.drop()
-            await asyncio.sleep(0.2)
-        assert [r.reason for r in proxy.log.records] == [Reason.INCOMPLETE]
+            flood = asyncio.get_running_loop().create_task(talk.flood())
+            await asyncio.sleep(0.3)
+            assert not flood.done()
+            assert 0 < held(proxy) <= AHEAD
+            release.set()
+            assert (await talk.answer())[0] == 200
+            assert (await talk.answer())[0] == 400
+            flood.cancel()
+            with contextlib.suppress(asyncio.CancelledError, OSError):
+                await flood
+        assert [r.reason for r in proxy.log.records] == [None, Reason.NOT_HTTP]
+
+    run(work)
+
+
+@both
+def test_requests_sent_ahead_are_held_back_while_they_are_answered(
+    run: Callable[..., None], upstream: Upstream, front: FrontFactory
+) -> None:
+    """The bound counts what is held, also after some of it was answered."""
+
+    async def work(proxy: Running) -> None:
+        upstream.handler = lambda _request: [0.002, answer()]
+        async with front(proxy) as talk:
+            one = (GET % talk.host)[:-2] + b"X-Pad: " + b"x" * 8000 + b"\r\n\r\n"
+            count, most = 400, 0
+
+            async def send() -> None:
+                for _ in range(count):
+                    await talk.send(one)
+
+            sending = asyncio.get_running_loop().create_task(send())
+            for _ in range(count):
+                assert (await talk.answer())[0] == 403
+                most = max(most, held(proxy))
+            await sending
+        assert most <= AHEAD
+        assert len(proxy.log.records) == count
+
+    run(work)
+
+
+@both
+def test_a_granted_body_behind_a_running_request_is_answered_too(
+    run: Callable[..., None], upstream: Upstream, front: FrontFactory
+) -> None:
+    """More than is held ahead waits in the client; every request has its answer and its record."""
+    grant = {"operations": [operation("read-thing"), {**WRITE, "body": {**WRITE["body"], "maxBytes": 1000000}}]}  # type: ignore[dict-item]
+
+    async def work(proxy: Running) -> None:
+        upstream.handler = lambda _request: [0.2, answer()]
+        async with front(proxy) as talk:
+            body = b'{"a":"' + b"x" * 700_000 + b'"}'
+            sent = GET % talk.host + POST % talk.host + b"Content-Length: %d\r\n\r\n" % len(body) + body
+            sending = asyncio.get_running_loop().create_task(talk.send(sent))
+            assert (await talk.answer())[0] == 200
+            assert (await talk.answer())[0] == 200
+            await sending
+        assert [r.status for r in proxy.log.decisions()] == [200, 200]
+
+    run(work, grant=grant)
+
+
+@both
+def test_while_the_program_ends_no_new_request_is_read(
+    run: Callable[..., None], upstream: Upstream, front: FrontFactory
+) -> None:
+    """What runs is answered with `Connection: close`; what was sent behind it is not begun."""
+
+    async def work(proxy: Running) -> None:
+        upstream.handler = lambda _request: [0.2, answer()]
+        async with front(proxy) as talk, front(proxy) as idle:
+            assert (await idle.ask(GET % idle.host))[0] == 200
+            await talk.send((GET % talk.host) * 3)
+            await asyncio.sleep(0.1)
+            proxy.policies.draining = True
+            assert (await talk.answer())[0] == 200
+            assert await talk.rest() == b""
+            await idle.send(GET % idle.host)
+            assert await idle.rest() == b""
+        assert [r.status for r in proxy.log.records] == [200, 200]
+        assert len(upstream.requests) == 2
+
+    run(work)
+
+
+@pytest.mark.parametrize("words", [b"close, keep-alive", b"keep-alive, close", b"Close"])
+@both
+def test_close_among_other_words_closes(run: Callable[..., None], front: FrontFactory, words: bytes) -> None:
+    """RFC 9110, 7.6.1: `Connection` is a list."""
+
+    async def work(proxy: Running) -> None:
+        async with front(proxy) as talk:
+            status, head, _ = await talk.ask((GET % talk.host)[:-2] + b"Connection: " + words + b"\r\n\r\n")
+            assert status == 200
+            assert b"Connection: close" in head
+            assert await talk.rest() == b""
+
+    run(work)
+
+
+@pytest.mark.parametrize(("authority", "status"), [(b"127.0.0.1:%d", 200), (b"localhost:%d", 403), (b"127.0.0.1", 403)])
+def test_a_base_url_takes_the_absolute_form_of_itself(run: Callable[..., None], authority: bytes, status: int) -> None:
+    """RFC 9112, 3.2.2: what the target names is what the Host field names."""
+
+    async def work(proxy: Running) -> None:
+        async with base(proxy) as talk:
+            named = authority % proxy.base[1] if b"%d" in authority else authority
+            assert (await talk.ask((GET % talk.host).replace(b" /", b" http://" + named + b"/")))[0] == status
 
     run(work)
 
@@ -878,18 +996,53 @@ def test_a_tls_end_inside_of_a_request_is_recorded(run: Callable[..., None], ups
     run(work)
 
 
-def test_rubbish_inside_of_a_tunnel_ends_it(run: Callable[..., None], upstream: Upstream) -> None:
-    """A TLS record that cannot be decrypted ends the connection; there was no request."""
+@pytest.mark.parametrize(
+    ("before", "reasons"),
+    [
+        pytest.param(b"", [], id="nothing before"),
+        pytest.param(GET, [None], id="a request before"),
+        pytest.param(b"GET /thi", [Reason.CLIENT_LEFT], id="part of a request before"),
+    ],
+)
+def test_rubbish_inside_of_a_tunnel_ends_it(
+    run: Callable[..., None], upstream: Upstream, before: bytes, reasons: list[Reason | None]
+) -> None:
+    """A TLS record that cannot be decrypted ends the connection; what was decrypted before it counts."""
 
     async def work(proxy: Running) -> None:
-        async with tunnel(proxy) as talk:
-            transport = talk.writer.transport
-            plain = transport.get_extra_info("socket")
-            os.write(plain.fileno(), b"\x17\x03\x03\x00\x10" + b"x" * 16)
-            assert await talk.rest() == b""
-        assert proxy.log.records == []
+        async with raw(proxy.proxy) as talk:
+            host = b"localhost:%d" % proxy.service.upstream.port
+            await talk.ask(b"CONNECT %s HTTP/1.1\r\n\r\n" % host)
+            came, goes = ssl.MemoryBIO(), ssl.MemoryBIO()
+            client = ssl.create_default_context(cafile=str(proxy.ca)).wrap_bio(came, goes, server_hostname="localhost")
+            while True:
+                try:
+                    client.do_handshake()
+                    break
+                except ssl.SSLWantReadError:
+                    await talk.send(goes.read())
+                    came.write(await talk.reader.read(65536))
+            if before:
+                client.write(before.replace(b"%s", host))
+            await talk.send(goes.read() + b"\x17\x03\x03\x00\x10" + b"x" * 16)
+            await talk.rest()
+        await asyncio.sleep(0.1)
+        assert [r.reason for r in proxy.log.records] == reasons
 
     run(work)
+
+
+def test_a_handshake_that_takes_too_long_leaves_a_record(run: Callable[..., None]) -> None:
+    """Given up or too slow is the same to a reader of the log."""
+
+    async def work(proxy: Running) -> None:
+        async with raw(proxy.proxy) as talk:
+            await talk.ask(b"CONNECT localhost:%d HTTP/1.1\r\n\r\n" % proxy.service.upstream.port)
+            await talk.send(b"\x16\x03\x01\x02\x00\x01")
+            await talk.rest()
+        assert [r.reason for r in proxy.log.records] == [Reason.TLS_CLIENT]
+
+    run(work, limits=FAST)
 
 
 # -- the base URL ------------------------------------------------------------------------------------------------------

@@ -794,6 +794,9 @@ def test_which_boxes_may_tunnel(run: Run, box: str, status: int) -> None:
                 field = b"Proxy-Authorization: Bearer " + TOKENS[box].encode() + b"\r\n"
                 connect = b"CONNECT 127.0.0.1:%d HTTP/1.1\r\n" % echo.port + field + b"\r\n"
                 assert (await talk.ask(connect))[0] == status
+                if status == 200:
+                    await talk.send(b"x")
+                    assert await talk.reader.readexactly(1) == b"x"
             assert echo.connections == (status == 200)
         assert proxy.log.records[0].box == box
 
