@@ -7,13 +7,15 @@
 5. `Tunnel` dials, and carries, an opaque tunnel that `Where` let through; `Relay` streams what goes to a
    trusted-upstream endpoint. Each opens its stream only when its record is in the log.
 6. `Send` puts the credential in, sends, follows, and holds the answer to the grant. It acts only on an `Allow`.
-7. `Audit` writes the record and only then sets the reply. It is the last: what it did not record is not shown.
+7. `Capture` writes the request as it came, where an endpoint asks for that.
+8. `Audit` writes the record and only then sets the reply. It is the last: what it did not record is not shown.
 
 `NoDial` stands outside of that order: mitmproxy itself may open no connection at all.
 """
 
 from .audit import Audit
 from .authorize import Authorize
+from .capture import Capture
 from .dial import NoDial
 from .front.pick import Front
 from .relay import Relay
@@ -22,9 +24,9 @@ from .tunnel import Tunnel
 from .where import Where
 from .who import Who
 
-type Chain = tuple[Front, Who, Where, Authorize, Tunnel, Relay, Send, Audit, NoDial]
+type Chain = tuple[Front, Who, Where, Authorize, Tunnel, Relay, Send, Capture, Audit, NoDial]
 
 
 def chain(front: Front, audit: Audit) -> Chain:
     """The addons in their order. Those that need something of the world are handed in."""
-    return (front, Who(), Where(), Authorize(), Tunnel(audit), Relay(audit), Send(audit), audit, NoDial())
+    return (front, Who(), Where(), Authorize(), Tunnel(audit), Relay(audit), Send(audit), Capture(), audit, NoDial())

@@ -61,6 +61,7 @@ class Exchange:
         relayed: the endpoint is a relay, and the request may go to it.
         announced: bytes of the body that the head announces; None for a chunked one.
         side: what the connection works for while this is answered.
+        body_prefix: the beginning of a body that is relayed, where it is captured.
         client: the client's side of a stream, where the exchange may be streamed.
         status: of the answer that is being streamed.
         opened: a stream was opened, after its decision record; its end record is still to come, and there is no reply.
@@ -94,6 +95,7 @@ class Exchange:
     side: ClientSide | None = field(default=None, repr=False)
     client: ClientChannel | None = field(default=None, repr=False)
     announced: int | None = 0
+    body_prefix: bytearray = field(default_factory=bytearray, repr=False)
     status: int | None = None
     opened: bool = False
     ended_by: EndedBy | None = None

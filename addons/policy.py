@@ -12,7 +12,7 @@ from grants.message import Authority, Fields, Origin
 
 from .boxes import Boxes
 from .gate import Gate
-from .ports import Upstream, Vault
+from .ports import CaptureSink, Upstream, Vault
 from .streams import StreamingUpstream, TunnelDialler
 
 
@@ -63,6 +63,7 @@ class Service:
         hosts: further names by which clients may call the base URL.
         inject: fields that are set here, whatever the client sent there; references still in them.
         gate: bounds the requests in flight.
+        capture: takes requests as they came; None for none.
     """
 
     name: str
@@ -75,6 +76,7 @@ class Service:
     hosts: frozenset[Authority] = frozenset()
     inject: Fields = ()
     gate: Gate = field(default_factory=Gate, repr=False)
+    capture: CaptureSink | None = field(default=None, repr=False)
 
     @property
     def authority(self) -> Authority:

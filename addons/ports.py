@@ -63,6 +63,14 @@ class Vault(Protocol):
         ...
 
 
+class CaptureSink(Protocol):
+    """Takes captured requests of one endpoint."""
+
+    def write(self, request: Mapping[str, object]) -> None:
+        """Append one request; may raise OSError."""
+        ...
+
+
 class LogUnavailable(Exception):
     """A record could not be written."""
 

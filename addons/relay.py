@@ -13,6 +13,7 @@ from grants.references import seal
 from grants.target import encode_path
 
 from .audit import Audit, log_unavailable
+from .capture import BODY_BYTES
 from .exchange import Exchange
 from .guard import fail_closed
 from .inject import with_injected, without_injected
@@ -112,6 +113,8 @@ class Relay:
         if exchange.announced == 0:
             return
         while piece := await read_within(client, way.idle):
+            if exchange.service is not None and exchange.service.capture is not None:
+                exchange.body_prefix += piece[: BODY_BYTES - len(exchange.body_prefix)]
             await stream.write(piece)
             exchange.bytes_out += len(piece)
         await stream.finish()

@@ -1,6 +1,7 @@
 """Both fronts in this process: what a client sees, what reaches the upstream, what is recorded, what fails closed."""
 
 import asyncio
+import base64
 import contextlib
 import socket
 import ssl
@@ -1112,3 +1113,27 @@ def test_more_clients_than_the_limit_are_turned_away(run: Callable[..., None]) -
             assert (await one.ask(GET % one.host))[0] == 200
 
     run(work, clients=1)
+
+
+@both
+def test_a_judged_request_is_captured_allowed_or_refused(
+    run: Callable[..., None], upstream: Upstream, front: FrontFactory
+) -> None:
+    """The request as it came, its body too, also where the head alone was refused."""
+    captured: list[dict[str, object]] = []
+
+    class Sink:
+        def write(self, request: dict[str, object]) -> None:
+            captured.append(request)
+
+    async def work(proxy: Running) -> None:
+        proxy.change(capture=Sink())
+        async with front(proxy) as talk:
+            assert (await talk.ask(POST % talk.host + b'Content-Length: 7\r\n\r\n{"a":1}'))[0] == 200
+            refused = (POST % talk.host).replace(b"/things/1", b"/things/9") + b"Content-Length: 7\r\n\r\n"
+            assert (await talk.ask(refused))[0] == 403
+        assert [request["target"] for request in captured] == ["/things/1", "/things/9"]
+        assert base64.b64decode(str(captured[0]["body"])) == b'{"a":1}'
+        assert SECRET not in repr(captured)
+
+    run(work)

@@ -801,3 +801,69 @@ def test_which_boxes_may_tunnel(run: Run, box: str, status: int) -> None:
         assert proxy.log.records[0].box == box
 
     run(work, boxes=boxes())
+
+
+# -- capture -----------------------------------------------------------------------------------------------------------
+
+
+class Captured:
+    """Keeps what is captured, or fails."""
+
+    def __init__(self, *, failing: bool = False) -> None:
+        self.requests: list[dict[str, object]] = []
+        self._failing = failing
+
+    def write(self, request: dict[str, object]) -> None:
+        if self._failing:
+            raise OSError(SECRET)
+        self.requests.append(request)
+
+
+@both
+def test_a_relayed_request_is_captured_as_it_came(run: Run, upstream: Upstream, front: FrontFactory) -> None:
+    """References in place; the body's first 64 KiB, marked when cut; no answer."""
+    sink = Captured()
+
+    async def work(proxy: Running) -> None:
+        upstream.handler = lambda _request: answer(body=b'{"shown":1}')
+        async with front(proxy) as talk:
+            await talk.ask(GET % talk.host)
+            await talk.ask(POST % talk.host + b"Content-Length: 100000\r\n\r\n" + b"x" * 100_000)
+        await asyncio.sleep(0.05)
+        get, post = sink.requests
+        assert (get["method"], get["target"], get["body"], get["cut"]) == ("GET", "/anything?at=all", "", False)
+        assert ["Authorization", "Bearer @secret:api"] in get["fields"]  # type: ignore[operator]
+        assert (base64.b64decode(str(post["body"])), post["cut"]) == (b"x" * 65536, True)
+        assert SECRET not in repr(sink.requests)
+        assert "shown" not in repr(sink.requests)
+        assert get["id"] == proxy.log.records[0].id
+
+    run(work, capture=sink)
+
+
+def test_a_captured_request_holds_no_box_token(run: Run, upstream: Upstream) -> None:
+    """Box tokens are taken out; a request that shows one in another place is not captured at all."""
+    sink = Captured()
+
+    async def work(proxy: Running) -> None:
+        async with base(proxy) as talk:
+            request = (GET % talk.host).replace(b" /anything", b" " + BOX_ONE + b"/anything")
+            assert (await talk.ask(request))[0] == 200
+            leaking = request[:-2] + b"X-Other: " + TOKENS["one"].encode() + b"\r\n\r\n"
+            assert (await talk.ask(leaking))[0] == 403
+        await asyncio.sleep(0.05)
+        assert len(sink.requests) == 1
+        assert TOKENS["one"] not in repr(sink.requests)
+
+    run(work, boxes=boxes(), capture=sink)
+
+
+@both
+def test_a_capture_that_fails_refuses_nothing(run: Run, upstream: Upstream, front: FrontFactory) -> None:
+    """The decision log is the record; a capture is a help."""
+
+    async def work(proxy: Running) -> None:
+        async with front(proxy) as talk:
+            assert (await talk.ask(GET % talk.host))[0] == 200
+
+    run(work, capture=Captured(failing=True))
