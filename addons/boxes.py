@@ -8,7 +8,7 @@ import base64
 import binascii
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, final
 from urllib.parse import unquote_to_bytes
 
@@ -45,9 +45,9 @@ class Shown:
         ambiguous: it shows more than one.
     """
 
-    head: RequestHead
-    token: bytes | None
-    prefix: bytes = b""
+    head: RequestHead = field(repr=False)
+    token: bytes | None = field(repr=False)
+    prefix: bytes = field(default=b"", repr=False)
     ambiguous: bool = False
 
 

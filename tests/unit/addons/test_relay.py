@@ -11,16 +11,21 @@ from pathlib import Path
 
 import pytest
 from support.certificates import Certificates, make_certificates
-from support.running import SECRET, FixedVault, Running, running
+from support.running import SECRET, FixedVault, MemoryLog, Running, running
 from support.talk import FrontFactory, base, both, raw, tunnel
 from support.upstream import CLOSE, HANG, DarkPort, Upstream, answer
 
-from addons.boxes import Box, Boxes
+from addons.audit import Audit
+from addons.boxes import Box, Boxes, take_token
+from addons.exchange import Arrival, Exchange
 from addons.gate import Gate
 from addons.policy import Policy, Relayed, Tunnels
 from addons.record import EndedBy, Event, Mode
+from addons.relay import Relay
+from addons.tunnel import Tunnel
+from addons.who import Who
 from grants.decision import Reason, Rule
-from grants.message import Authority, Origin
+from grants.message import Authority, Origin, RequestHead
 from proxy.upstream import Dialler, Pool, StreamingClient, Trust
 
 GET = b"GET /anything?at=all HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer @secret:api\r\n\r\n"
@@ -867,3 +872,153 @@ def test_a_capture_that_fails_refuses_nothing(run: Run, upstream: Upstream, fron
             assert (await talk.ask(GET % talk.host))[0] == 200
 
     run(work, capture=Captured(failing=True))
+
+
+# -- where the fronts cannot put a step --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("step", [Relay(Audit(MemoryLog(), b"k")), Tunnel(Audit(MemoryLog(), b"k")), Who()])
+@pytest.mark.parametrize("hook", ["broker_connect", "broker_request", "broker_tunnel"])
+def test_a_step_that_lacks_what_it_needs_fails_closed(step: object, hook: str) -> None:
+    """What cannot be is refused, not passed on."""
+    if not hasattr(step, hook):
+        return
+    made = Exchange(arrival=Arrival(mode=Mode.CONNECT, peer="127.0.0.1"), policy=Policy.of([], boxes=boxes()))
+    made.relayed = True
+    asyncio.run(getattr(step, hook)(made))
+    assert made.denial is not None
+    assert made.denial.rule is Rule.FAULT
+
+
+def test_a_relay_without_a_client_fails_closed(run: Run) -> None:
+    """A stream needs both sides."""
+
+    async def work(proxy: Running) -> None:
+        made = Exchange(arrival=Arrival(mode=Mode.PROXY, peer=None), policy=proxy.policies.current)
+        made.relayed, made.service = True, proxy.service
+        await Relay(Audit(MemoryLog(), b"k")).broker_request(made)
+        assert made.denial is not None
+        assert made.denial.rule is Rule.FAULT
+        assert proxy.service.gate.inside == 0
+
+    run(work)
+
+
+@both
+@pytest.mark.parametrize(
+    ("request_line", "status"),
+    [
+        pytest.param(b"OPTIONS * HTTP/1.1", 403, id="asterisk"),
+        pytest.param(b"GET /a HTTP/1.1\r\nX: @secret:missing", 502, id="unknown reference"),
+    ],
+)
+def test_a_relay_refuses_before_it_opens(
+    run: Run, upstream: Upstream, front: FrontFactory, request_line: bytes, status: int
+) -> None:
+    """Nothing goes upstream, and there is one record."""
+
+    async def work(proxy: Running) -> None:
+        async with front(proxy) as talk:
+            assert (await talk.ask(request_line + b"\r\nHost: %s\r\n\r\n" % talk.host))[0] == status
+        assert [r.event for r in proxy.log.records] == [Event.DENY]
+        assert upstream.connections == 0
+
+    run(work)
+
+
+def test_an_upstream_that_cannot_be_reached_is_a_502(run: Run) -> None:
+    """Before anything was opened."""
+
+    async def work(proxy: Running) -> None:
+        with DarkPort() as dark:
+            port = dark.port
+        proxy.policies.current = plain(proxy, port)
+        async with base(proxy) as talk:
+            assert (await talk.ask(GET % talk.host))[0] == 502
+        assert [r.reason for r in proxy.log.records] == [Reason.CONNECT]
+
+    run(work)
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_relay_ends_at_its_total_time(run: Run, upstream: Upstream, begun: bool) -> None:
+    """`timeout.total`: a 504 before the answer began, afterwards an end that does not look complete."""
+
+    async def work(proxy: Running) -> None:
+        head = [b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc"] if begun else []
+        upstream.handler = lambda _request: [*head, HANG]
+        async with base(proxy) as talk:
+            await talk.send(GET % talk.host)
+            shown = await talk.rest() if begun else (await talk.answer())[1]
+            assert shown.startswith(b"HTTP/1.1 200" if begun else b"HTTP/1.1 504")
+        await asyncio.sleep(0.05)
+        if begun:
+            assert events(proxy) == [(Event.ALLOW, 200, ()), (Event.END, 200, (EndedBy.PROXY,))]
+        else:
+            assert [r.reason for r in proxy.log.records] == [Reason.TIMEOUT]
+
+    run(work, timeout=0.3)
+
+
+def test_an_end_that_cannot_be_recorded_stops_what_comes_next(run: Run, upstream: Upstream) -> None:
+    """What was carried is gone; nothing more goes upstream until the log can be written."""
+
+    async def work(proxy: Running) -> None:
+        proxy.log.failing = lambda record: record.event is Event.END
+        async with base(proxy) as talk:
+            assert (await talk.ask(GET % talk.host))[0] == 200
+            await asyncio.sleep(0.05)
+            assert (await talk.ask(GET % talk.host))[0] == 503
+        assert len(upstream.requests) == 1
+
+    run(work)
+
+
+def test_while_the_log_fails_no_tunnel_is_dialled(run: Run) -> None:
+    """As for requests."""
+
+    async def work(proxy: Running) -> None:
+        with DarkPort() as dark:
+            with_tunnels(proxy, tunnels(dark.port))
+            proxy.log.failing = lambda _record: True
+            for _ in range(2):
+                async with raw(proxy.proxy) as talk:
+                    assert (await talk.ask(b"CONNECT 127.0.0.1:%d HTTP/1.1\r\n\r\n" % dark.port))[0] == 503
+            assert dark.connections == 1
+
+    run(work)
+
+
+@pytest.mark.parametrize("side", ["client", "upstream"])
+def test_a_tunnel_that_breaks_ends_both_ways(run: Run, side: str) -> None:
+    """A reset of one side is the end of the other."""
+
+    async def work(proxy: Running) -> None:
+        with EchoUpstream() as echo:
+            with_tunnels(proxy, tunnels(echo.port))
+            async with raw(proxy.proxy) as talk:
+                await talk.ask(b"CONNECT 127.0.0.1:%d HTTP/1.1\r\n\r\n" % echo.port)
+                await talk.send(b"x")
+                assert await talk.reader.readexactly(1) == b"x"
+                if side == "client":
+                    talk.writer.transport.abort()
+                else:
+                    echo.drop()
+                    await talk.rest()
+            await asyncio.sleep(0.2)
+            assert proxy.listeners.open == 0
+        assert [r.event for r in proxy.log.records] == [Event.ALLOW, Event.END]
+
+    run(work)
+
+
+def test_boxes_print_their_names_alone() -> None:
+    """No token in any text."""
+    assert repr(boxes()) == "<boxes one, two>"
+    assert TOKENS["one"] not in repr(take_token(RequestHead(method=b"GET", target=BOX_ONE, fields=()), from_path=True))
+
+
+def test_a_token_needs_a_slash_behind_it() -> None:
+    """`/box/TOKEN` alone leaves no path."""
+    shown = take_token(RequestHead(method=b"GET", target=BOX_ONE, fields=()), from_path=True)
+    assert (shown.token, shown.prefix) == (TOKENS["one"].encode(), b"")
