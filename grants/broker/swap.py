@@ -1,0 +1,135 @@
+"""The box's token out, the secret's value in, and back again in what the host repeats.
+
+A box sends its token wherever the API expects the key. Header values are swapped as they are and under the base64 of
+Basic credentials; the query under its percent-encoding. Nothing else is changed: where the token stands after that,
+in whatever spelling, the request is refused. In the answer everything that was put in is taken out again.
+Source: "egress" in the specification.
+"""
+
+import binascii
+import re
+from base64 import b64decode
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final, final
+from urllib.parse import quote, unquote_to_bytes
+
+from grants.basic import decode_basic, encode_basic, is_basic
+from grants.message import Fields
+
+_WORD: Final = re.compile(rb"[A-Za-z0-9+/_-]{8,}")
+_ENCODED: Final = 3
+"""Times that percent-encoding is undone in the search for a token."""
+
+
+class Place(StrEnum):
+    """Where a token was left over."""
+
+    PATH = "path"
+    QUERY = "query"
+    HEADER = "header"
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Swapped:
+    """A request with the value in. Nothing of it may be shown.
+
+    Attributes:
+        fields: to be sent.
+        query: to be sent, None when there is none.
+        pairs: what went out, and what the box sent in its place: `restore` puts it back. The longest first.
+    """
+
+    fields: Fields = field(repr=False)
+    query: bytes | None = field(repr=False)
+    pairs: tuple[tuple[bytes, bytes], ...] = field(repr=False)
+
+    @property
+    def needles(self) -> tuple[bytes, ...]:
+        """All spellings of the value that an answer may not hold."""
+        return tuple(out for out, _ in self.pairs)
+
+
+def swap(fields: Fields, query: bytes | None, *, token: bytes, value: bytes) -> Swapped:
+    """Put `value` where the box put `token`. Total: never raises.
+
+    Args:
+        fields: the request's, hop-by-hop fields already left out.
+        query: as it came, without the question mark; None when there is none.
+        token: of the box; not empty.
+        value: of the secret.
+    """
+    pairs = {value: token, _quoted(value): _quoted(token)}
+    filled = tuple([(name, _swap_value(content, token, value, pairs)) for name, content in fields])
+    if query is not None:
+        for spelling in sorted({token, _quoted(token)}, key=len, reverse=True):
+            query = query.replace(spelling, _quoted(value))
+    return Swapped(fields=filled, query=query, pairs=tuple(sorted(pairs.items(), key=_longest)))
+
+
+def leftover(token: bytes, *, path: bytes, query: bytes | None, fields: Fields) -> Place | None:
+    """Where the token still stands: as it is, percent-encoded (up to three times), in base64, or in a field's name."""
+    if holds(path, token):
+        return Place.PATH
+    if query is not None and holds(query, token):
+        return Place.QUERY
+    if any(holds(content, token) or token.lower() in name.lower() for name, content in fields):
+        return Place.HEADER
+    return None
+
+
+def holds(text: bytes, token: bytes) -> bool:
+    """Whether the token stands in `text` in one of the spellings that `leftover` knows."""
+    for _ in range(_ENCODED + 1):
+        if token in text or any(token in plain for word in _WORD.findall(text) for plain in _plain(word)):
+            return True
+        decoded = unquote_to_bytes(text)
+        if decoded == text:
+            return False
+        text = decoded
+    return False
+
+
+def restore(fields: Fields, pairs: tuple[tuple[bytes, bytes], ...]) -> Fields:
+    """The fields of an answer, or its trailers, with the box's token where the value stood.
+
+    A field whose name holds a value is left out.
+    """
+    restored = []
+    for name, content in fields:
+        if any(out.lower() in name.lower() for out, _ in pairs):
+            continue
+        for out, sent in pairs:
+            content = content.replace(out, sent)
+        restored.append((name, content))
+    return tuple(restored)
+
+
+def _swap_value(content: bytes, token: bytes, value: bytes, pairs: dict[bytes, bytes]) -> bytes:
+    plain = decode_basic(content) if is_basic(content) else None
+    if plain is None or token not in plain:
+        return content.replace(token, value)
+    whole, credentials = encode_basic(plain.replace(token, value))
+    pairs[credentials] = content[6:]
+    return whole
+
+
+def _plain(word: bytes) -> list[bytes]:
+    """What a word is in base64 and in its URL-safe alphabet (RFC 4648, 4 and 5), where it is that."""
+    padded = word + b"=" * (-len(word) % 4)
+    found = []
+    for alphabet in (b"+/", b"-_"):
+        try:
+            found.append(b64decode(padded, altchars=alphabet, validate=True))
+        except binascii.Error:
+            continue
+    return found
+
+
+def _quoted(text: bytes) -> bytes:
+    return quote(text, safe="").encode("ascii")
+
+
+def _longest(pair: tuple[bytes, bytes]) -> int:
+    return -len(pair[0])
