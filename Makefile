@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup run test check lint types architecture coverage bench soak lock clean
+.PHONY: help setup run test check lint types architecture coverage conformance bench soak lock clean
 
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -66,6 +66,9 @@ architecture: setup  ## who may import what, module sizes, banned names
 coverage: setup  ## branch coverage of grants and addons, at least COVERAGE percent
 	@$(PYTEST) -q -n $(WORKERS) --dist loadgroup tests/unit tests/property tests/conformance \
 	  --cov=grants --cov=addons --cov-branch --cov-report=term-missing:skip-covered --cov-fail-under=$(COVERAGE)
+
+conformance: setup  ## the broker protocol's checks; BROKER_URL=https://... asks a broker that runs already
+	@BROKER_URL="$(BROKER_URL)" $(PYTEST) -q -n 0 tests/conformance/broker/test_broker.py $(ARGS)
 
 bench: setup  ## measure the core and each front beside plain mitmdump
 	@$(PYTEST) -q -n 0 --benchmark-enable --benchmark-only -m "" tests/bench
