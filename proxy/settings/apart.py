@@ -14,6 +14,9 @@ from proxy.settings.model import Assurance, Listen, TcpListen, TunnelRule
 from proxy.settings.values import ValueInvalid, parse_listen
 
 FRONTS = ("proxy", "admin")
+BROKER = "broker.listen"
+GUARDED = ("admin", BROKER)
+"""Where no `boxes` are needed: the first is for this machine alone, at the other every request shows a box's token."""
 
 
 def hold_endpoints(endpoints: Sequence[Candidate], *, front: bool) -> None:
@@ -63,7 +66,7 @@ def hold_listeners(root: Place, endpoints: Sequence[Candidate], directory: Path)
             listen = parse_listen(place.text, directory=directory)
         except ValueInvalid:
             continue
-        if not listen.local and not root.has("boxes") and label != "admin":
+        if not listen.local and not root.has("boxes") and label not in GUARDED:
             place.problem(
                 "is not a loopback address, and everyone there could use the credentials; write `127.0.0.1`, "
                 "or list `boxes`, so that every request names one"
@@ -90,6 +93,8 @@ def _listeners(root: Place, endpoints: Sequence[Candidate]) -> Iterator[tuple[st
     for key in FRONTS:
         if place := root.get(key):
             yield key, place
+    if (broker := root.get("broker")) and (place := broker.get("listen")):
+        yield BROKER, place
     for index, endpoint in enumerate(endpoints):
         if place := endpoint.place.get("listen"):
             yield f"endpoints[{index}].listen", place

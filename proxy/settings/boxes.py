@@ -4,12 +4,14 @@ Source: docs/reference/settings.md, "Boxes".
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 from grants.place import Place
 from grants.problems import quoted
+from proxy.settings.broker import load_box_anthropic, load_box_fountain
+from proxy.settings.broker_parts import References
 from proxy.settings.endpoint import Candidate
 from proxy.settings.model import BoxSettings
 from proxy.settings.reference import parse_reference
@@ -25,14 +27,12 @@ def load_boxes(root: Place, endpoints: Sequence[Candidate], *, directory: Path) 
         for held in (endpoint.settings.secrets if endpoint.settings else {}).values():
             references.setdefault(held, f"a secret of endpoint {quoted(endpoint.name or '')}")
     names: dict[str, int] = {}
+    tokens: dict[str, str] = {}
     boxes = []
     for place in root.items("boxes"):
         name, token = place.get("name"), place.get("token")
-        if name and not _NAME.fullmatch(name.text):
-            name.problem(f"is {quoted(name.text)}; write at most 63 letters, digits, `.`, `_` and `-`")
-        elif name and name.text in names:
-            name.problem(f"is {quoted(name.text)}, as box {names[name.text]}; name it differently")
         if name:
+            _hold_name(name, names)
             names.setdefault(name.text, int(place.path[-1]))
         reference = read(token, partial(parse_reference, directory=directory))
         if token and reference:
@@ -44,8 +44,30 @@ def load_boxes(root: Place, endpoints: Sequence[Candidate], *, directory: Path) 
             place.key_problem("tunnels", "is set, and there are none; add `tunnels` at the top, or leave this out")
         allowed = _endpoints(place, endpoints)
         if name and reference:
-            boxes.append(BoxSettings(name=name.text, token=reference, endpoints=allowed, tunnels=tunnels))
+            tokens.setdefault(reference, name.text)
+        fountain = load_box_fountain(root, place)
+        anthropic = load_box_anthropic(root, place, References(directory=directory, tokens=tokens))
+        if anthropic:
+            references.setdefault(anthropic.credential, "the credential of a box's owner")
+        if name and reference:
+            boxes.append(
+                BoxSettings(
+                    name=name.text,
+                    token=reference,
+                    endpoints=allowed,
+                    tunnels=tunnels,
+                    fountain=fountain,
+                    anthropic=anthropic,
+                )
+            )
     return tuple(boxes)
+
+
+def _hold_name(name: Place, names: Mapping[str, int]) -> None:
+    if not _NAME.fullmatch(name.text):
+        name.problem(f"is {quoted(name.text)}; write at most 63 letters, digits, `.`, `_` and `-`")
+    elif name.text in names:
+        name.problem(f"is {quoted(name.text)}, as box {names[name.text]}; name it differently")
 
 
 def _endpoints(place: Place, endpoints: Sequence[Candidate]) -> frozenset[str]:

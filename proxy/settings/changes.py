@@ -1,28 +1,43 @@
 """What a reload cannot change: what the running program holds open for as long as it runs."""
 
+from pathlib import Path
+
 from proxy.settings.model import Audit, Settings
 
 
 def fixed_changes(old: Settings, new: Settings) -> list[str]:
     """One line, with its remedy, for each setting that differs and needs a new start; none: `new` may take over.
 
-    Those are the state directory, the decision log and the admin address. Everything else may change: endpoints, their
-    grants and secrets, listeners, boxes, tunnels and limits. Pure.
+    Those are the state directory, the decision log, the admin address and the broker's database. Everything else may
+    change: endpoints, their grants and secrets, listeners, boxes, tunnels, limits, what the broker serves. Pure.
     """
     moved = old.state != new.state
     # A log that is named relative to the state directory moves with it: that is one change, told once.
     same_log = old.audit.path == new.audit.path or (moved and _log(old) == _log(new))
+    same_database = _database(old) == _database(new) or (moved and _file(old) is not None and _file(old) == _file(new))
     pairs = (
         ("state", not moved, str(old.state), str(new.state)),
         ("audit.path", same_log, _written(old.audit), _written(new.audit)),
         ("audit.sync", old.audit.sync is new.audit.sync, str(old.audit.sync), str(new.audit.sync)),
         ("admin", old.admin == new.admin, str(old.admin or "none"), str(new.admin or "none")),
+        ("broker.database", same_database, _database(old), _database(new)),
     )
     return [
         f"`{key}` is `{after}`, and the running program has `{before}`; start it anew, or put that back"
         for key, same, before, after in pairs
         if not same
     ]
+
+
+def _database(settings: Settings) -> str:
+    """The broker's database as it may be shown: without a password."""
+    return "none" if settings.broker is None else str(settings.broker.database)
+
+
+def _file(settings: Settings) -> Path | None:
+    """The broker's SQLite file below the state directory, with which it moves."""
+    path = getattr(settings.broker and settings.broker.database, "path", None)
+    return path.relative_to(settings.state) if path is not None and path.is_relative_to(settings.state) else None
 
 
 def _log(settings: Settings) -> str:

@@ -13,6 +13,7 @@ from grants.problems import Invalid, Problem, in_file_order
 from grants.structure import Structure
 from proxy.settings.apart import hold_endpoints, hold_listeners, hold_tunnels
 from proxy.settings.boxes import load_boxes
+from proxy.settings.broker import load_broker
 from proxy.settings.endpoint import load_endpoint
 from proxy.settings.files import Unreadable, read_bounded
 from proxy.settings.grantfiles import Grants
@@ -61,6 +62,7 @@ def settings_of(place: Place, *, directory: Path) -> Settings:
     audit, limits = _audit(place, state), _limits(place)
     tunnels, rules = load_tunnels(place)
     boxes = load_boxes(place, endpoints, directory=directory)
+    broker = load_broker(place, boxes, directory=directory, state=state, grants=grants)
     hold_endpoints(endpoints, front=place.has("proxy"))
     hold_tunnels(rules, endpoints)
     hold_listeners(place, endpoints, directory)
@@ -77,6 +79,7 @@ def settings_of(place: Place, *, directory: Path) -> Settings:
         limits=limits,
         tunnels=tunnels,
         boxes=boxes,
+        broker=broker,
     )
 
 

@@ -5,11 +5,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import final
+from typing import TYPE_CHECKING, final
 
 from grants.addresses import is_address
 from grants.message import Authority, Origin
 from grants.model import Grant
+
+if TYPE_CHECKING:
+    from proxy.settings.broker_model import BoxAnthropic, BoxFountain, BrokerSettings
 
 
 class Assurance(StrEnum):
@@ -181,12 +184,16 @@ class BoxSettings:
         token: where its token is, a reference as in `EndpointSettings.secrets`; no other box or secret has the same.
         endpoints: names of the endpoints that it may use.
         tunnels: whether it may open tunnels.
+        fountain: what is its own at Fountain from the start; None for nothing.
+        anthropic: its owner's own credential; None where the house's pays.
     """
 
     name: str
     token: str
     endpoints: frozenset[str] = frozenset()
     tunnels: bool = False
+    fountain: "BoxFountain | None" = None
+    anthropic: "BoxAnthropic | None" = None
 
 
 @final
@@ -227,6 +234,7 @@ class Settings:
         state: directory of the CA, its key and the decision log.
         directory: where the settings file is; `exec:` commands run in it.
         boxes: the clients that are known; with none, whoever reaches a listener is let in, and all are local.
+        broker: the front that speaks the broker protocol; None switches it off.
     """
 
     state: Path
@@ -238,3 +246,4 @@ class Settings:
     admin: Listen | None = None
     tunnels: Tunnels = field(default_factory=Tunnels)
     boxes: tuple[BoxSettings, ...] = ()
+    broker: "BrokerSettings | None" = None

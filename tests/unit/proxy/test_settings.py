@@ -129,7 +129,7 @@ REFUSED = [
     pytest.param("", ["s.yaml:1:1: top level: is empty; write the file's keys"], id="empty"),
     pytest.param("operations: []\n", ["s.yaml:1:1: operations: belongs to a grant file; name that file as an endpoint's `grant`", "s.yaml:1:1: endpoints: is missing; add a list: the upstreams that may be used"], id="a-grant"),
     pytest.param("endpoints: hunter2secret\n", ["s.yaml:1:12: endpoints: is a text; write a list: the upstreams that may be used"], id="text-for-a-list"),
-    pytest.param(endpoint() + "workers: 2\nbroker: {}\n", ["s.yaml:7:1: workers: is not in this version; leave it out", "s.yaml:8:1: broker: is not in this version; leave it out"], id="keys-to-come"),
+    pytest.param(endpoint() + "workers: 2\n", ["s.yaml:7:1: workers: is not in this version; leave it out"], id="keys-to-come"),
     pytest.param(endpoint(upstraem="x"), [E.format("7:5") + "upstraem: is an unknown key; did you mean `upstream`?"], id="misspelt"),
     # assurance
     pytest.param(endpoint(assurance=""), [E.format("3:5") + "assurance: is missing; add one of `semantic`, `trusted-upstream`: what the endpoint promises"], id="no-assurance"),
