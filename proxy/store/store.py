@@ -1,0 +1,340 @@
+"""The store: every question and every change is one method, one statement or one transaction.
+
+Nothing is cached, so a process sees what any other has committed at its next request. What a box has, it has by its
+name: a box that is removed leaves nothing to one that is given its name later.
+"""
+
+import hmac
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, Self, final
+
+from sqlalchemy import ColumnElement, Executable, Row, Select, Table, and_, delete, or_, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from grants.broker.declaration import Declaration, Report
+from grants.broker.fountain import Kind
+from grants.jsontext import JsonValue
+from proxy.settings.broker_model import Database
+
+from .engine import Engines, open_engines
+from .errors import BoxExists, BoxUnknown
+from .schema import BOXES, GRANTS, OWNED, REPORTS
+from .tokens import digest, new_grant, new_token
+from .values import IssuedGrant, StoredBox, StoredReport, VisitorGrant
+
+_MAX_ID: Final = 512
+_CREDENTIALS: Final = ("env:", "file:")
+_KEEP_GRANTS: Final = 30 * 24 * 3600.0
+"""How long a grant that has ended is still listed."""
+
+
+@final
+class Store:
+    """What the broker remembers. Every method raises `StoreUnavailable` where the database fails.
+
+    One store a process: its connections do not survive a fork. Times are seconds since 1970, from the caller.
+    """
+
+    def __init__(self, engines: Engines) -> None:
+        self._engines = engines
+        self._insert: Any = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}[engines.dialect]
+
+    @classmethod
+    async def open(cls, database: Database) -> Self:
+        """Open the database, and bring its tables to this version; several processes may do so at once.
+
+        Raises:
+            StartRefused: one line with the name of the database, without its password, and the remedy.
+        """
+        return cls(await open_engines(database))
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._engines.close()
+
+    # --- boxes ---------------------------------------------------------------------------------------------------
+
+    async def box_by_token(self, token: bytes, *, now: float) -> StoredBox | None:
+        """The box whose token this is, or was before a rotation whose grace has not ended."""
+        wanted = digest(token)
+        still = and_(BOXES.c.previous_digest == wanted, BOXES.c.previous_until > _stored(now))
+        found = await self._first(BOXES, or_(BOXES.c.token_digest == wanted, still), BOXES.c.removed.is_(None))
+        if found is None:
+            return None
+        held = (found.token_digest or "", found.previous_digest or "")
+        return _box(found) if any(hmac.compare_digest(one, wanted) for one in held) else None
+
+    async def box_by_name(self, name: str) -> StoredBox | None:
+        """The box of that name."""
+        found = await self._first(BOXES, BOXES.c.name == name, BOXES.c.removed.is_(None))
+        return None if found is None else _box(found)
+
+    async def list_boxes(self, *, removed: bool = False) -> tuple[StoredBox, ...]:
+        """All boxes by name; with `removed` those too that are no more."""
+        wanted = select(BOXES).order_by(BOXES.c.name, BOXES.c.id)
+        if not removed:
+            wanted = wanted.where(BOXES.c.removed.is_(None))
+        return tuple(_box(row) for row in await self._all(wanted))
+
+    async def add_box(
+        self,
+        name: str,
+        *,
+        now: float,
+        endpoints: Iterable[str] = (),
+        tunnels: bool = False,
+        owned: Iterable[tuple[Kind, str]] = (),
+    ) -> str:
+        """Add a box and return its token, which is not stored and cannot be had again.
+
+        Raises:
+            BoxExists: the name is taken.
+        """
+        token = new_token()
+        row = {
+            "name": name,
+            "token_digest": digest(token.encode()),
+            "endpoints": _json(sorted(endpoints)),
+            "tunnels": int(tunnels),
+            "created": _stored(now),
+        }
+        own = [{"box": name, "kind": kind.value, "id": identifier} for kind, identifier in owned]
+
+        async def work(connection: AsyncConnection) -> None:
+            added = await connection.execute(self._insert(BOXES).values(**row).on_conflict_do_nothing())
+            if added.rowcount == 0:
+                raise BoxExists(name)
+            await _forget(connection, name)
+            if own:
+                await connection.execute(self._insert(OWNED).on_conflict_do_nothing(), own)
+
+        await self._engines.write(work)
+        return token
+
+    async def rotate_box(self, name: str, *, now: float, grace: float) -> str:
+        """Give a box a new token and return it; the one before is taken for `grace` seconds more, an older one not.
+
+        Raises:
+            BoxUnknown: there is no such box.
+        """
+        token = new_token()
+        change = (
+            update(BOXES)
+            .where(BOXES.c.name == name, BOXES.c.removed.is_(None))
+            .values(
+                token_digest=digest(token.encode()),
+                previous_digest=BOXES.c.token_digest if grace > 0 else None,
+                previous_until=_stored(now + grace) if grace > 0 else None,
+                rotated=_stored(now),
+            )
+        )
+        if await self._change(change) == 0:
+            raise BoxUnknown(name)
+        return token
+
+    async def remove_box(self, name: str, *, now: float) -> None:
+        """Remove a box, its report, its grants and what it owns. Its token is refused at the next request.
+
+        Raises:
+            BoxUnknown: there is no such box.
+        """
+        change = (
+            update(BOXES)
+            .where(BOXES.c.name == name, BOXES.c.removed.is_(None))
+            .values(token_digest=None, previous_digest=None, previous_until=None, removed=_stored(now))
+        )
+
+        async def work(connection: AsyncConnection) -> None:
+            if (await connection.execute(change)).rowcount == 0:
+                raise BoxUnknown(name)
+            await _forget(connection, name)
+
+        await self._engines.write(work)
+
+    # --- reports -------------------------------------------------------------------------------------------------
+
+    async def save_report(self, box: str, report: Report, *, at: str) -> None:
+        """Put a report in place of the last one. It is durable, and seen by every process, when this returns.
+
+        `at` is when it was taken, as the box is told; it comes back as it is.
+        """
+        row = {
+            "declaration": report.declaration.to_json(),
+            "listing": None if report.listing is None else _json(report.listing),
+            "spend": None if report.spend is None else _json(report.spend),
+            "at": at,
+        }
+        statement = self._insert(REPORTS).values(box=box, **row)
+        await self._change(statement.on_conflict_do_update(index_elements=["box"], set_=row))
+
+    async def report_of(self, box: str) -> StoredReport | None:
+        """The last report. None: the box has never reported, or what is stored is damaged; then nothing is allowed."""
+        found = await self._first(REPORTS, REPORTS.c.box == box)
+        if found is None:
+            return None
+        try:
+            report = Report(
+                declaration=Declaration.from_json(found.declaration),
+                listing=None if found.listing is None else json.loads(found.listing),
+                spend=None if found.spend is None else json.loads(found.spend),
+            )
+        except ValueError:
+            return None
+        return StoredReport(report=report, at=found.at)
+
+    # --- visitor grants ------------------------------------------------------------------------------------------
+
+    async def issue_grant(self, box: str, *, principal: str, credential: str, ttl: float, now: float) -> IssuedGrant:
+        """Make a grant for `box` that ends in `ttl` seconds. `credential` is a reference, `env:NAME` or `file:PATH`.
+
+        Raises:
+            ValueError: the credential is another kind of reference: what stands in a database starts no command.
+        """
+        if not credential.startswith(_CREDENTIALS):
+            raise ValueError("a visitor's credential is named by `env:` or `file:`")
+        value, expires = new_grant(), now + ttl
+        row = {
+            "digest": digest(value.encode()),
+            "box": box,
+            "principal": principal,
+            "credential": credential,
+            "issued": _stored(now),
+            "expires": _stored(expires),
+        }
+
+        async def work(connection: AsyncConnection) -> int:
+            await connection.execute(delete(GRANTS).where(GRANTS.c.expires < _stored(now - _KEEP_GRANTS)))
+            return int(await connection.scalar(self._insert(GRANTS).values(**row).returning(GRANTS.c.id)))
+
+        return IssuedGrant(id=await self._engines.write(work), value=value, expires=expires)
+
+    async def grant_of(self, value: bytes, box: str, *, now: float) -> VisitorGrant | None:
+        """The live grant that `value` is, if it was issued for `box`."""
+        wanted = digest(value)
+        found = await self._first(
+            GRANTS,
+            GRANTS.c.digest == wanted,
+            GRANTS.c.box == box,
+            GRANTS.c.expires > _stored(now),
+            GRANTS.c.revoked.is_(None),
+        )
+        if found is None or not hmac.compare_digest(found.digest, wanted):
+            return None
+        return _grant(found) if found.credential.startswith(_CREDENTIALS) else None
+
+    async def list_grants(self, box: str | None = None) -> tuple[VisitorGrant, ...]:
+        """The grants, of one box or of all, oldest first; those that ended a month ago or earlier may be gone."""
+        wanted = select(GRANTS).order_by(GRANTS.c.id)
+        if box is not None:
+            wanted = wanted.where(GRANTS.c.box == box)
+        return tuple(_grant(row) for row in await self._all(wanted))
+
+    async def revoke(
+        self, *, now: float, number: int | None = None, box: str | None = None, principal: str | None = None
+    ) -> tuple[VisitorGrant, ...]:
+        """End the live grants that have this number, box and principal, and return them.
+
+        Raises:
+            ValueError: neither is given: that would end all of them.
+        """
+        given = ((GRANTS.c.id, number), (GRANTS.c.box, box), (GRANTS.c.principal, principal))
+        wanted = [column == value for column, value in given if value is not None]
+        if not wanted:
+            raise ValueError("which grants?")
+        live = (GRANTS.c.revoked.is_(None), GRANTS.c.expires > _stored(now))
+        change = update(GRANTS).where(*wanted, *live).values(revoked=_stored(now)).returning(GRANTS)
+
+        async def work(connection: AsyncConnection) -> Sequence[Row[Any]]:
+            rows: Sequence[Row[Any]] = (await connection.execute(change)).all()
+            return rows
+
+        ended = [_grant(row) for row in await self._engines.write(work)]
+        return tuple(sorted(ended, key=lambda grant: grant.id))
+
+    # --- what a box owns -----------------------------------------------------------------------------------------
+
+    async def owns(self, box: str, kind: Kind, identifier: str) -> bool:
+        """Whether the box has learned this id. One that cannot be an id is nobody's."""
+        if not _is_id(identifier):
+            return False
+        own = (OWNED.c.box == box, OWNED.c.kind == kind.value, OWNED.c.id == identifier)
+        return await self._first(OWNED, *own) is not None
+
+    async def learn(self, box: str, kind: Kind, identifier: str) -> bool:
+        """Remember that the box owns this id; also when it is known already. False: it cannot be an id."""
+        if not _is_id(identifier):
+            return False
+        row = {"box": box, "kind": kind.value, "id": identifier}
+        await self._change(self._insert(OWNED).values(**row).on_conflict_do_nothing())
+        return True
+
+    async def owned(self, box: str, kind: Kind) -> frozenset[str]:
+        """All ids of one kind that the box has learned."""
+        wanted = select(OWNED.c.id).where(OWNED.c.box == box, OWNED.c.kind == kind.value)
+        return frozenset(row.id for row in await self._all(wanted))
+
+    async def _first(self, table: Table, *where: ColumnElement[bool]) -> Row[Any] | None:
+        found = await self._all(select(table).where(*where).limit(1))
+        return found[0] if found else None
+
+    async def _all(self, wanted: Select[Any]) -> Sequence[Row[Any]]:
+        async def work(connection: AsyncConnection) -> Sequence[Row[Any]]:
+            rows: Sequence[Row[Any]] = (await connection.execute(wanted)).all()
+            return rows
+
+        return await self._engines.read(work)
+
+    async def _change(self, change: Executable) -> int:
+        """Make one change and return the number of rows that it met."""
+
+        async def work(connection: AsyncConnection) -> int:
+            return (await connection.execute(change)).rowcount
+
+        return await self._engines.write(work)
+
+
+async def _forget(connection: AsyncConnection, box: str) -> None:
+    for table in (REPORTS, OWNED, GRANTS):
+        await connection.execute(delete(table).where(table.c.box == box))
+
+
+def _is_id(text: str) -> bool:
+    return 0 < len(text) <= _MAX_ID and text.isprintable()
+
+
+def _stored(seconds: float) -> int:
+    return round(seconds * 1000)
+
+
+def _seconds(stored: int | None) -> float | None:
+    return None if stored is None else stored / 1000
+
+
+def _json(value: JsonValue | Sequence[str]) -> str:
+    return json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+
+
+def _box(row: Row[Any]) -> StoredBox:
+    return StoredBox(
+        name=row.name,
+        endpoints=frozenset(json.loads(row.endpoints)),
+        tunnels=bool(row.tunnels),
+        created=row.created / 1000,
+        rotated=_seconds(row.rotated),
+        previous_until=_seconds(row.previous_until),
+        removed=_seconds(row.removed),
+    )
+
+
+def _grant(row: Row[Any]) -> VisitorGrant:
+    return VisitorGrant(
+        id=row.id,
+        box=row.box,
+        principal=row.principal,
+        credential=row.credential,
+        issued=row.issued / 1000,
+        expires=row.expires / 1000,
+        revoked=_seconds(row.revoked),
+    )

@@ -1,0 +1,28 @@
+"""Tokens and grants: 256 random bits, shown once, stored as SHA-256.
+
+A value of 256 random bits needs no slow hash: nobody can try them all. It is found by its digest, so how long the
+search takes tells nothing of how much of a guess was right.
+"""
+
+import hashlib
+import secrets
+from typing import Final
+
+BOX_PREFIX: Final = "gpx_"
+GRANT_PREFIX: Final = "gpv_"
+_BYTES: Final = 32
+
+
+def new_token() -> str:
+    """A box's token."""
+    return BOX_PREFIX + secrets.token_urlsafe(_BYTES)
+
+
+def new_grant() -> str:
+    """A visitor's grant: printable ASCII without spaces, as the `chant-grant` field needs it."""
+    return GRANT_PREFIX + secrets.token_urlsafe(_BYTES)
+
+
+def digest(value: bytes) -> str:
+    """What is stored in place of a token or a grant."""
+    return hashlib.sha256(value).hexdigest()
