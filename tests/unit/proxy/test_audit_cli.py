@@ -21,8 +21,9 @@ from addons.record import Event, Mode, Record
 from grants.decision import Reason, Rule
 from proxy.cli.audit import command
 from proxy.cli.audit_text import plain, records_table, safe, summary_tables
-from proxy.decisionlog import FileLog, Sync
+from proxy.decisionlog import FileLog
 from proxy.decisionlog.query import REMEDIES, Filter, summarize
+from proxy.settings.model import Sync
 
 READ = Record(
     id="r1", event=Event.ALLOW, mode=Mode.PROXY, verdict="allow", box="agent-1", endpoint="github",
