@@ -81,7 +81,6 @@ class EndpointSettings:
         listen: the base-URL front; None for none.
         ca: the only bundle that is trusted for this upstream; None for the system's.
         hosts: further authorities by which clients may call the base URL.
-        consented: the upstream was written as an address or as `localhost`, so exactly that inside address is allowed.
         allow_inside: the upstream's name may resolve to an inside address.
         capture: requests are written to the endpoint's own file before the secrets are put in.
         websocket: an upgrade to WebSocket is relayed; `trusted-upstream` only.
@@ -102,7 +101,6 @@ class EndpointSettings:
     listen: Listen | None = None
     ca: Path | None = None
     hosts: tuple[Authority, ...] = ()
-    consented: bool = False
     allow_inside: bool = False
     capture: bool = False
     websocket: bool = False
