@@ -2,6 +2,7 @@
 
 import re
 import socket
+import ssl
 import time
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from support.certificates import Certificates
 from support.client import Client
 from support.proxyproc import Proxy, address
-from support.upstream import Upstream
+from support.upstream import DarkPort, Upstream
 
 SECRET = "sk-live/0123456789-abcdef"
 TOKENS = {"agent-1": "token-of-agent-1-0001", "agent-2": "token-of-agent-2-0002"}
@@ -121,6 +122,27 @@ class Front:
         except ConnectionResetError:
             pass
         return found
+
+
+class TlsPort(DarkPort):
+    """A server whose connections a test's `_talk` speaks on: TLS with certificates, else plain."""
+
+    def __init__(self, certificates: Certificates | None) -> None:
+        super().__init__()
+        self._context: ssl.SSLContext | None = None
+        if certificates is not None:
+            self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            self._context.load_cert_chain(certificates.chain)
+
+    def _serve(self, connection: socket.socket, number: int) -> None:
+        if self._context is None:
+            self._talk(connection)
+            return
+        with self._context.wrap_socket(connection, server_side=True) as encrypted:
+            self._talk(encrypted)
+
+    def _talk(self, connection: socket.socket) -> None:
+        raise NotImplementedError
 
 
 def records(proxy: Proxy, count: int, *, wait: float = 5.0) -> list[dict[str, Any]]:
