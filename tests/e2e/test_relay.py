@@ -19,7 +19,7 @@ import pytest
 from support.certificates import Certificates
 from support.client import Answer
 from support.proxyproc import Proxy
-from support.relays import ENVIRONMENT, FRONTS, SECRET, Front, TlsPort, events, peak, records, relay
+from support.relays import ENVIRONMENT, FRONTS, SECRET, Front, TlsPort, events, peak, records, relay, settle
 from support.upstream import CLOSE, HANG, Received, Upstream, answer
 from wsproto import ConnectionType, WSConnection
 from wsproto.events import (
@@ -82,7 +82,7 @@ def relays(running: Relays) -> Relays:
     for upstream in running.upstreams.values():
         upstream.clear()
         upstream.handler = lambda _request: answer()
-    running.proxy.new_records()
+    settle(running.proxy)
     return running
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from support.certificates import Certificates
 from support.proxyproc import Proxy
-from support.relays import ENVIRONMENT, SECRET, TOKENS, Front, boxes, events, records, relay
+from support.relays import ENVIRONMENT, SECRET, TOKENS, Front, boxes, events, records, relay, settle
 from support.upstream import Received, Upstream, answer
 
 BODY = b'{"title":"a"}'
@@ -197,7 +197,7 @@ def test_every_way_through(row: Row, request: pytest.FixtureRequest) -> None:
     upstream = served.upstreams[row.endpoint]
     for each in served.upstreams.values():
         each.clear()
-    served.proxy.new_records()
+    settle(served.proxy)
     body, status = METHODS[row.method]
     fields = row.sent()
     # In a tunnel it is the CONNECT that names the box.
@@ -273,7 +273,7 @@ def test_every_way_is_refused_alike(
     served = for_boxes if with_boxes else open_to_all
     upstream = served.upstreams[kind]
     before = upstream.connections
-    served.proxy.new_records()
+    settle(served.proxy)
     tunnelled = front_name == "proxy" and kind != "http"
     fields = [f"Proxy-Authorization: {token}"] if token else []
     connect = "".join(f"{field}\r\n" for field in fields).encode() if tunnelled else b""

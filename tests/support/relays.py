@@ -1,5 +1,6 @@
 """What tests of relays, tunnels and boxes over the subprocess share: endpoints of settings, records, raw answers."""
 
+import json
 import re
 import socket
 import ssl
@@ -154,6 +155,20 @@ def records(proxy: Proxy, count: int, *, wait: float = 5.0) -> list[dict[str, An
         time.sleep(0.01)
     found += proxy.new_records()
     return found
+
+
+def settle(proxy: Proxy) -> None:
+    """Wait until every stream that was opened has its end record, and forget what was recorded."""
+    deadline = time.monotonic() + 5
+    while True:
+        every = [json.loads(line) for line in proxy.log.read_bytes().splitlines()]
+        opened = {r["id"] for r in every if r["event"] == "broker_request_allow" and r["assurance"] != "semantic"}
+        left = opened - {r["id"] for r in every if r["event"] == "broker_request_end"}
+        if not left:
+            break
+        assert time.monotonic() < deadline, f"no end of {left}"
+        time.sleep(0.02)
+    proxy.new_records()
 
 
 def events(found: list[dict[str, Any]]) -> list[str]:
