@@ -65,7 +65,8 @@ def settings_of(place: Place, *, directory: Path) -> Settings:
     endpoints = [load_endpoint(item, directory=directory, grants=grants) for item in place.items("endpoints")]
     proxy = read(place.get("proxy"), partial(parse_listen, directory=directory))
     admin = read(place.get("admin"), partial(parse_local_listen, directory=directory))
-    state = read(place.get("state"), partial(parse_path, directory=directory)) or default_state()
+    # Absolute, as what is relative to it, the log, is named by its whole path from here on.
+    state = (read(place.get("state"), partial(parse_path, directory=directory)) or default_state()).absolute()
     audit, limits = _audit(place, state), _limits(place)
     tunnels, rules = load_tunnels(place)
     boxes = load_boxes(place, endpoints, directory=directory)

@@ -190,7 +190,7 @@ class BoxSettings:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
-    """The decision log. `path` None: standard output."""
+    """The decision log. `path`: absolute, or None for standard output."""
 
     path: Path | None
     sync: Sync = Sync.INTERVAL
@@ -222,7 +222,7 @@ class Settings:
     Attributes:
         proxy: the forward proxy; None switches it off.
         admin: the admin listener; None switches it off.
-        state: directory of the CA, its key and the decision log.
+        state: directory of the CA, its key and the decision log, absolute.
         directory: where the settings file is; `exec:` commands run in it.
         boxes: the clients that are known; with none, whoever reaches a listener is let in, and all are local.
     """

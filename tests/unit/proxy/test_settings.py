@@ -323,7 +323,7 @@ def _hold_log(here: Path, path: str, says: str | None) -> None:
     text = endpoint() + f"state: st\naudit: {{path: '{path}'}}\n"
     if says is None:
         (here / "s.yaml").write_text(text)
-        assert load_settings(Path("s.yaml")).audit.path == Path("st") / path
+        assert load_settings(Path("s.yaml")).audit.path == here / "st" / path
     else:
         assert told(here, text) == [f"s.yaml:8:15: audit.path: {says}"]
 
@@ -419,7 +419,7 @@ def test_endpoints_on_the_command_line_mean_what_a_file_means(here: Path) -> Non
     loaded = settings_from_endpoints([spec], proxy="127.0.0.1:0", admin="[::1]:0", state="st")
     (found,) = loaded.endpoints
     assert (loaded.proxy, loaded.admin) == (TcpListen(host="127.0.0.1", port=0), TcpListen(host="::1", port=0))
-    assert loaded.state == Path("st")
+    assert loaded.state == here / "st"
     assert (found.name, str(found.upstream), found.base) == ("api", "https://api.example", ("v1",))
     assert dict(found.secrets) == {"api": "env:X", "b": "exec:a=b"}
     assert found.listen == TcpListen(host="127.0.0.1", port=9001)
