@@ -11,8 +11,10 @@ from support.running import DEFAULT, SECRET, FixedVault, MemoryLog, operation
 from addons.audit import Audit
 from addons.authorize import Authorize
 from addons.exchange import Arrival, Exchange
+from addons.front.layer import FrontLayer
 from addons.front.pick import Front
 from addons.front.wire import Plain
+from addons.gate import Gate
 from addons.guard import fail_closed
 from addons.policy import Judged, Policy, Service
 from addons.ports import UpstreamFailed
@@ -404,3 +406,67 @@ def test_a_layer_that_was_chosen_is_kept() -> None:
     chosen = Chosen()
     Front(lambda _: None).next_layer(chosen)  # type: ignore[arg-type]
     assert chosen.layer is Chosen.layer
+
+
+def test_the_layers_of_a_front_say_what_they_are_for() -> None:
+    """The base of the layers leaves what a connection means to them."""
+    layer = FrontLayer.__new__(FrontLayer)
+    for method, args in (("received", (b"",)), ("late", ()), ("left", ()), ("crashed", ())):
+        with pytest.raises(NotImplementedError):
+            getattr(layer, method)(*args)
+
+
+def test_nothing_to_show_is_a_fault() -> None:
+    """A reply is a refusal or a checked answer."""
+    with pytest.raises(ValueError, match="nothing to show"):
+        Audit(MemoryLog(), b"k")._render(exchange())
+
+
+def test_an_endpoint_at_its_limit_refuses() -> None:
+    """Requests in flight an endpoint: a 503."""
+    made = exchange(replace(service(), gate=Gate(0)))
+    through(made)
+    assert made.denial is not None
+    assert (made.denial.reason, made.denial.status) == (Reason.CAPACITY, 503)
+
+
+def test_a_unix_socket_takes_any_readable_host() -> None:
+    """A Unix socket has no name, and no web page reaches it."""
+    made = exchange(service(None, response()))
+    made.arrival = Arrival(mode=Mode.TERMINATE, peer=None, service="api", authority=None)
+    assert through(made).denial is None
+
+
+def test_a_plain_request_within_a_tunnel_s_arrival_needs_an_authority() -> None:
+    """What leads nowhere is refused."""
+    made = exchange()
+    made.arrival = replace(made.arrival, authority=None)
+    through(made)
+    assert made.denial is not None
+    assert made.denial.reason is Reason.HOST_MISMATCH
+
+
+INJECT = ((b"X-Api-Key", b"@secret:api"),)
+
+
+def test_what_is_injected_goes_to_the_upstream_and_not_on_to_others() -> None:
+    """Attach by host: to the upstream's own origin, and to one that the hop's operation names."""
+    grant = {
+        "operations": [
+            operation("read-thing"),
+            operation("read-file", route="/files/{id}", headers=[]),
+        ],
+        "redirects": {"allow": True, "maxHops": 2, "allowedOrigins": [str(FURTHER)]},
+    }
+    made = replace(service(grant, response(302, b"", Location=f"{FURTHER}/files/1"), response()), inject=INJECT)
+    done = exchange(made)
+    done.head = RequestHead(
+        method=b"GET", target=b"/things/1", fields=((b"Host", b"api.example"), (b"x-api-key", b"mine"))
+    )
+    through(done)
+    assert done.denial is None
+    assert isinstance(made.way, Judged)
+    assert isinstance(made.way.upstream, Scripted)
+    first, second = made.way.upstream.sent
+    assert first.fields == ((b"X-Api-Key", SECRET.encode()),)
+    assert second.fields == ()
