@@ -34,7 +34,7 @@ from proxy.tls.ca import load_ca
 from proxy.tls.leaves import Leaves
 from proxy.unsent import Unsent
 from proxy.upstream.pool import Pool, PoolLimits
-from proxy.watch import Watch
+from proxy.watch import Watch, named_by
 
 log = logging.getLogger(__name__)
 
@@ -99,7 +99,7 @@ class Program:
         self._pools = (Pool(), Pool(_STREAMS))
         self._services = Services(*self._pools)
         self._policies = Policies(self._services.adopt(self._services.prepare(settings)))
-        self._reloads = Reloads(running.load or (lambda: self.settings), self._apply, running.say)
+        self._reloads = Reloads(running.load or (lambda: self.settings), self._apply, running.say, self._named)
         self._stopping = asyncio.Event()
         self._hurry = asyncio.Event()
         self._tell_limit(settings)
@@ -225,6 +225,9 @@ class Program:
         named = (path for endpoint in self.settings.endpoints for path in (endpoint.grant_path, endpoint.ca))
         found = {*(self._running.files or ()), *(path for path in named if path is not None)}
         return found | self._reloads.blamed
+
+    def _named(self) -> frozenset[Path]:
+        return frozenset().union(*(named_by(path) for path in self._running.files or ()))
 
     def _tell_limit(self, settings: Settings) -> None:
         if warning := raise_limit(settings.limits.clients, PoolLimits().total):

@@ -56,6 +56,12 @@ class Reloads:
         load: reads the settings; blocks.
         apply: lets them take over, or raises and changes nothing.
         say: shows one line to the operator.
+        named: the files that the settings name, whether or not they can be used; blocks.
+
+    Attributes:
+        last: how the last reload went.
+        blamed: files that may have to change before what was refused can take over.
+        began_ns: when reading last began, in nanoseconds of the wall clock.
     """
 
     def __init__(
@@ -63,10 +69,12 @@ class Reloads:
         load: Callable[[], Settings],
         apply: Callable[[Settings], Awaitable[None]],
         say: Callable[[str], None],
+        named: Callable[[], frozenset[Path]] = frozenset,
     ) -> None:
         self._load = load
         self._apply = apply
         self._say = say
+        self._named = named
         self._wanted = asyncio.Event()
         self.last: Result | None = None
         self.blamed: frozenset[Path] = frozenset()
@@ -98,7 +106,7 @@ class Reloads:
         except Exception as error:
             log.error("%s in a reload", type(error).__name__)  # noqa: TRY400 - its text may hold a value
             problems = ("the program failed on these settings; what was in force stays so",)
-        self.blamed = blamed
+        self.blamed = blamed | await asyncio.to_thread(self._named) if problems else frozenset()
         outcome = Outcome.REFUSED if problems else Outcome.APPLIED
         self.last = Result(at=datetime.now(UTC), outcome=outcome, problems=problems)
         for line in _told(problems):

@@ -6,9 +6,14 @@ old. A change counts once two looks in a row see the same, so that a file is not
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final, final
+
+from proxy.settings.files import Unreadable, read_bounded
+from proxy.settings.load import settings_structure
+from proxy.settings.values import ValueInvalid, parse_path
 
 type _Stamp = tuple[int, ...] | None
 
@@ -23,6 +28,20 @@ def stamp(path: Path) -> _Stamp:
     except OSError:
         return None
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def named_by(path: Path) -> frozenset[Path]:
+    """The grants and bundles that a settings file names, also where one of them is missing, or is what is wrong."""
+    try:
+        place, _ = settings_structure().read(read_bounded(path), file=str(path))
+    except Unreadable:
+        return frozenset()
+    found = set()
+    for endpoint in place.items("endpoints") if place is not None else ():
+        for name in (endpoint.get("grant"), endpoint.get("ca")):
+            with contextlib.suppress(ValueInvalid):
+                found |= {parse_path(name.text, directory=path.parent)} if name is not None else set()
+    return frozenset(found)
 
 
 @final
