@@ -30,6 +30,15 @@ _LAST_STANDARD = 2
 @click.option("--admin", metavar="ADDRESS", help="With --endpoint: the admin listener (none).")
 @click.option("--state", metavar="DIRECTORY", help="With --endpoint: the state directory.")
 @click.option("--ready-file", type=click.Path(path_type=Path, dir_okay=False), help="Write the addresses here as JSON.")
+@click.option("--watch", is_flag=True, help="Reload when the settings or a file that they name change.")
+@click.option(
+    "--grace",
+    type=click.FloatRange(min=0),
+    default=30.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long SIGTERM waits for running requests.",
+)
 @click.option("--terse-denials", is_flag=True, help="Leave the detail out of refusals.")
 @click.option("-v", "--verbose", is_flag=True, help="More messages on stderr.")
 def command(
@@ -39,10 +48,15 @@ def command(
     admin: str | None,
     state: str | None,
     ready_file: Path | None,
+    watch: bool,
+    grace: float,
     terse_denials: bool,
     verbose: bool,
 ) -> None:
     """Run the proxy until SIGTERM. Prints where each front listens.
+
+    SIGHUP, or with --watch a changed file, reloads settings, grants and secrets: all of them, or none. SIGTERM finishes
+    what runs; a second one ends at once.
 
     \b
     grantproxy serve --config grantproxy.yaml
@@ -51,15 +65,23 @@ def command(
     """
     from proxy import logs
     from proxy.listeners import ListenFailed
-    from proxy.program import Program
+    from proxy.program import Program, Running
     from proxy.state import StartRefused
 
     logs.configure(verbose=verbose)
     fronts = {"proxy": proxy, "admin": admin, "state": state}
-    settings = _settings(config, endpoints, {key: value for key, value in fronts.items() if value is not None})
+    load = _loader(config, endpoints, {key: value for key, value in fronts.items() if value is not None})
+    settings = _settings(load)
     _hold_standard_streams(settings)
     try:
-        program = Program(settings, terse=terse_denials)
+        running = Running(
+            load=load,
+            files=(() if endpoints else (config or DEFAULT_CONFIG,)) if watch else None,
+            grace=grace,
+            say=lambda line: _say(line, err=True),
+            changed=lambda program: _tell_again(program, ready_file),
+        )
+        program = Program(settings, terse=terse_denials, running=running)
         _run(program.run(lambda running: _announce(running, ready_file)))
     except (StartRefused, ListenFailed) as refused:
         for line in str(refused).splitlines():
@@ -67,8 +89,8 @@ def command(
         raise SystemExit(1) from None
 
 
-def _settings(config: Path | None, endpoints: tuple[str, ...], fronts: dict[str, str]) -> "Settings":
-    from grants.problems import Invalid
+def _loader(config: Path | None, endpoints: tuple[str, ...], fronts: dict[str, str]) -> "Callable[[], Settings]":
+    """What reads the settings, now and at each reload."""
     from proxy.settings import load_settings, settings_from_endpoints
 
     if config is not None and endpoints:
@@ -76,15 +98,21 @@ def _settings(config: Path | None, endpoints: tuple[str, ...], fronts: dict[str,
     if fronts and not endpoints:
         named = ", ".join(f"--{key}" for key in fronts)
         raise click.UsageError(f"{named} goes with --endpoint; a settings file says it itself")
+    if endpoints:
+        return lambda: settings_from_endpoints(
+            endpoints,
+            proxy=fronts.get("proxy", DEFAULT_PROXY),
+            admin=fronts.get("admin"),
+            state=fronts.get("state"),
+        )
+    return lambda: load_settings(config or DEFAULT_CONFIG)
+
+
+def _settings(load: "Callable[[], Settings]") -> "Settings":
+    from grants.problems import Invalid
+
     try:
-        if endpoints:
-            return settings_from_endpoints(
-                endpoints,
-                proxy=fronts.get("proxy", DEFAULT_PROXY),
-                admin=fronts.get("admin"),
-                state=fronts.get("state"),
-            )
-        return load_settings(config or DEFAULT_CONFIG)
+        return load()
     except Invalid as invalid:
         for problem in invalid.problems:
             click.echo(f"{problem}", err=True)
@@ -166,6 +194,17 @@ def _say(text: str, *, err: bool) -> None:
         if not err:
             cause = (error.strerror or type(error).__name__).lower()
             _say(f"warning: standard output cannot be written: {cause}; `--ready-file` tells the addresses", err=True)
+
+
+def _tell_again(program: "Program", ready_file: Path | None) -> None:
+    """After a reload, which may have changed the addresses."""
+    from proxy.state import StartRefused
+
+    if ready_file is not None:
+        try:
+            _write_ready(program, ready_file)
+        except StartRefused as refused:
+            _say(f"error: {refused}", err=True)
 
 
 def _urls(program: "Program") -> dict[str, str]:
