@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grants.message import Authority, Origin
-from grants.problems import Invalid
+from grants.problems import Invalid, quoted
 from proxy.settings import (
     Assurance,
     SettingsInvalid,
@@ -325,7 +325,7 @@ def _hold_log(here: Path, path: str, says: str | None) -> None:
         (here / "s.yaml").write_text(text)
         assert load_settings(Path("s.yaml")).audit.path == here / "st" / path
     else:
-        assert told(here, text) == [f"s.yaml:8:15: audit.path: {says}"]
+        assert told(here, text) == [f"s.yaml:8:15: audit.path: {quoted(path)} {says}"]
 
 
 def test_one_host_may_have_two_base_urls(here: Path) -> None:
