@@ -1,9 +1,13 @@
 """The steps of the chain one by one, where the fronts cannot put them."""
 
 import asyncio
+import gzip
 import json
+import threading
+from base64 import b64encode
 from collections.abc import Coroutine
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 from support.running import DEFAULT, SECRET, FixedVault, MemoryLog, operation
@@ -251,6 +255,93 @@ def test_a_reference_that_is_gone_at_a_hop_stops_there(monkeypatch: pytest.Monke
     done = through(exchange(service(REDIRECTS, response(302, b"", Location="/things/2"))))
     assert done.denial is not None
     assert done.denial.rule is Rule.UNRESOLVED_SECRET
+
+
+@pytest.mark.parametrize(
+    ("reason", "counted"),
+    [
+        pytest.param(Reason.CONNECT, 0, id="not connected"),
+        pytest.param(Reason.RESOLVE, 0, id="no address"),
+        pytest.param(Reason.TLS, 0, id="not trusted"),
+        pytest.param(Reason.CAPACITY, 0, id="no connection free"),
+        pytest.param(Reason.INSIDE_ADDRESS, 0, id="inside address"),
+        pytest.param(Reason.SHUTDOWN, 0, id="stopping"),
+        pytest.param(Reason.TIMEOUT, 7, id="no answer in time"),
+        pytest.param(Reason.INCOMPLETE, 7, id="half an answer"),
+        pytest.param(Reason.MALFORMED, 7, id="no answer that can be read"),
+    ],
+)
+def test_only_bytes_that_may_have_been_sent_are_counted(reason: Reason, counted: int) -> None:
+    """`bytes_out` counts a body from the moment on that a byte of the request may have been written."""
+    made = exchange(service(None, UpstreamFailed(Rule.UPSTREAM_ERROR, reason)))
+    assert made.head is not None
+    fields = (*made.head.fields, (b"Content-Type", b"application/json"), (b"Content-Length", b"7"))
+    made.head = replace(made.head, method=b"POST", fields=fields)
+    made.body = b'{"a":1}'
+    log = MemoryLog()
+    done = through(made, log=log)
+    assert done.denial is not None
+    assert done.denial.reason is reason
+    assert log.records[-1].bytes_out == counted
+
+
+BASE = operation("read-thing")["response"]
+assert isinstance(BASE, dict)
+LARGE = b'{"a":"' + b"x" * (64 * 1024 - 100) + b'"'
+
+
+@pytest.mark.parametrize(
+    ("answer", "thread"),
+    [
+        pytest.param(response(), False, id="small"),
+        pytest.param(response(body=LARGE + b"}"), False, id="as large as is checked at once"),
+        pytest.param(response(body=LARGE + b',"b":"' + b"x" * 200 + b'"}'), True, id="large"),
+        pytest.param(
+            Response(
+                status=200,
+                reason=b"OK",
+                fields=((b"Content-Type", b"application/json"), (b"Content-Encoding", b"gzip")),
+                body=gzip.compress(LARGE + b"}"),
+            ),
+            True,
+            id="small, but could unfold",
+        ),
+    ],
+)
+def test_a_large_answer_is_checked_in_a_thread(answer: Response, thread: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop goes on meanwhile; what the check says is the same, and what it raises is a fault."""
+    from addons import send
+
+    grant = {"operations": [operation("read-thing", response={**BASE, "maxBytes": 1024 * 1024})]}
+    check, where = send.check_response, []
+
+    def noted(*args: Any, **named: Any) -> Relay | Deny:
+        where.append(threading.current_thread() is not threading.main_thread())
+        return check(*args, **named)
+
+    monkeypatch.setattr(send, "check_response", noted)
+    done = through(exchange(service(grant, answer)))
+    assert done.denial is None
+    assert done.relay is not None
+    assert where == [thread]
+
+    leak = replace(answer, reason=SECRET.encode())
+    done = through(exchange(service(grant, leak)))
+    assert done.denial is not None
+    assert done.denial.reason is Reason.CREDENTIAL
+
+    monkeypatch.setattr(send, "check_response", lambda *_args, **_named: 1 // 0)
+    done = through(exchange(service(grant, answer)))
+    assert done.denial is not None
+    assert done.denial.rule is Rule.FAULT
+
+
+def test_the_encoded_form_of_another_request_is_not_shown() -> None:
+    """For Basic credentials the encoded form is searched for too, whether this request carried it or not."""
+    shown = b64encode(b"somebody:" + SECRET.encode()).rstrip(b"=").decode()
+    done = through(exchange(service(None, response(body=json.dumps({"a": shown}).encode()))))
+    assert done.denial is not None
+    assert (done.denial.rule, done.denial.reason) == (Rule.RESPONSE_CREDENTIAL, Reason.CREDENTIAL)
 
 
 @pytest.mark.parametrize(
