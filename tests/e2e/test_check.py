@@ -101,3 +101,12 @@ def test_what_goes_together(folder: Path) -> None:
     (folder / "s.yaml").write_text(text)
     done = grantproxy(folder, "check", "s.yaml")
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("example", sorted(path.name for path in (ROOT / "examples").glob("*.yaml")))
+def test_the_examples_are_sound(example: str) -> None:
+    """What ships as an example passes `check`, grants and settings alike."""
+    done = grantproxy(ROOT, "check", f"examples/{example}")
+    assert (done.returncode, done.stdout.splitlines()[-1].startswith(f"examples/{example}: ok")) == (0, True), (
+        done.stderr
+    )
