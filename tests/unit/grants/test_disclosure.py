@@ -96,6 +96,7 @@ ESCAPED = [
     pytest.param(KEY, rb'{"a":"{\"b\":\"\\u0073k-api\\/0123456789\"}"}', id="JSON within JSON"),
     pytest.param(KEY, rb'{"a":"\\u0073k-api/0123456789"}', id="escaped twice"),
     pytest.param(KEY, rb'{"a":"\u005cu0073k-api/0123456789"}', id="escaped twice by number"),
+    pytest.param(b'pa"ssword', rb'{"a":"pa\"ssword"}', id="quote and nothing else"),
     pytest.param(ODD, rb'{"a":"pa\"ss\\word/u0041 end"}', id="quote and backslash"),
     pytest.param(ODD, rb'{"a":"pa\u0022ss\u005Cword\/u0041\u0020end"}', id="quote, backslash and space by number"),
     pytest.param(rb"pass\u0041word", rb'{"a":"pass\\u0041word"}', id="a value that looks like an escape"),
@@ -129,6 +130,7 @@ def test_escapes_are_undone(value: bytes, body: bytes) -> None:
         pytest.param(b"\\" * 100_000, id="many backslashes"),
         pytest.param(b"\\u0041" * 10_000, id="many escapes"),
         pytest.param(b"\\/" * 10_000, id="many slashes"),
+        pytest.param(b'\\"' * 10_000, id="many quotes"),
     ],
 )
 def test_what_is_not_in_a_text_is_not_found(body: bytes) -> None:
