@@ -8,8 +8,10 @@ What the kernel holds for a client counts as not taken: on loopback that is mega
 """
 
 import asyncio
+import contextlib
 import fcntl
 import logging
+import socket
 import struct
 import termios
 from typing import Final, final
@@ -18,6 +20,7 @@ log = logging.getLogger(__name__)
 
 _LOOKS: Final = 8
 _LOOK_SECONDS: Final = 1.0
+_DROP: Final = struct.pack("ii", 1, 0)
 
 
 @final
@@ -142,7 +145,10 @@ class ClientWriter:
         self._writer.close()
 
     def abort(self) -> None:
-        """Close now, whatever was written."""
+        """Close now, whatever was written; the kernel drops what it holds too."""
+        sock = self._writer.get_extra_info("socket")
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # it is closed already, or a Unix socket
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _DROP)
         self._writer.transport.abort()
 
     async def wait_closed(self) -> None:
