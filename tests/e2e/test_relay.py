@@ -3,6 +3,7 @@
 # ruff: noqa: E501 - one case is one row
 
 import gzip
+import http.server
 import os
 import shutil
 import socket
@@ -19,7 +20,19 @@ import pytest
 from support.certificates import Certificates
 from support.client import Answer
 from support.proxyproc import Proxy
-from support.relays import ENVIRONMENT, FRONTS, SECRET, Front, TlsPort, events, peak, records, relay, settle
+from support.relays import (
+    ENVIRONMENT,
+    FRONTS,
+    SECRET,
+    Front,
+    TlsPort,
+    events,
+    name_inside,
+    peak,
+    records,
+    relay,
+    settle,
+)
 from support.upstream import CLOSE, HANG, Received, Upstream, answer
 from wsproto import ConnectionType, WSConnection
 from wsproto.events import (
@@ -529,3 +542,51 @@ def test_the_limits_of_a_stream(tmp_path: Path, certificates: Certificates) -> N
                 found = records(proxy, 2)
                 assert events(found) == ["allow", "end"]
                 assert found[1]["labels"] == ["ended-by-proxy"]
+
+
+# -- addresses ---------------------------------------------------------------------------------------------------------
+
+
+class Hello(http.server.BaseHTTPRequestHandler):
+    """Answers everything."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", "5")
+        self.end_headers()
+        self.wfile.write(b"hello")
+
+    def log_message(self, *_arguments: object) -> None:
+        """Say nothing."""
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_a_name_that_leads_inside(tmp_path: Path, allowed: bool) -> None:
+    """`allowInside` lets an upstream's name resolve to an inside address; without it nothing is dialled."""
+    name, inside = name_inside()
+    if not inside:
+        pytest.skip("this machine's own name does not lead inside")
+    family = socket.AF_INET6 if ":" in inside[0] else socket.AF_INET
+    server_type = type("Server", (http.server.ThreadingHTTPServer,), {"address_family": family})
+    with server_type((inside[0], 0), Hello) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        endpoint = relay("named", 0, None, allowInside=allowed) | {"upstream": f"http://{name}:{server.server_port}"}
+        try:
+            with (
+                Proxy(tmp_path, {"endpoints": [endpoint]}, ENVIRONMENT) as proxy,
+                Front(proxy, "base", endpoint) as wire,
+            ):
+                shown = wire.client.exchange(wire.request("/a", AUTHORIZATION))
+                found = records(proxy, 2 if allowed else 1)
+        finally:
+            server.shutdown()
+            thread.join()
+    if allowed:
+        assert (shown.status, shown.body) == (200, b"hello")
+        assert events(found) == ["allow", "end"]
+    else:
+        assert shown.status == 403
+        assert [(record["reason"], record["signals"]) for record in found] == [
+            ("inside-address", ["denied", "inside-address"])
+        ]

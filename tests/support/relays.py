@@ -13,6 +13,9 @@ from support.client import Client
 from support.proxyproc import Proxy, address
 from support.upstream import DarkPort, Upstream
 
+from grants.addresses import is_address, is_inside
+from grants.canonical import parse_authority
+
 SECRET = "sk-live/0123456789-abcdef"
 TOKENS = {"agent-1": "token-of-agent-1-0001", "agent-2": "token-of-agent-2-0002"}
 ENVIRONMENT = {"RELAY_SECRET": SECRET} | {f"TOKEN_{name[-1]}": token for name, token in TOKENS.items()}
@@ -182,6 +185,17 @@ def peak(proxy: Proxy) -> int:
     match = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{proxy.process.pid}/status").read_text())
     assert match is not None
     return int(match[1]) * 1024
+
+
+def name_inside() -> tuple[str, list[str]]:
+    """A name that leads inside the network, this machine's own, and its addresses; none where it does not."""
+    name = socket.gethostname().lower()
+    try:
+        addresses = sorted({str(found[4][0]) for found in socket.getaddrinfo(name, 80, type=socket.SOCK_STREAM)})
+    except OSError:
+        return name, []
+    sound = parse_authority(f"{name}:80".encode()) is not None and not is_address(name)
+    return name, addresses if sound and all(is_inside(address) for address in addresses) else []
 
 
 def free_port() -> int:
