@@ -4,16 +4,22 @@ Nothing of an answer leaves this module unchecked: `relay` is what `grants` made
 Source: "Redirects" and "Checking an answer" in docs/reference/grants.md.
 """
 
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from time import monotonic
 from typing import Final
 
 from grants.authorize import Allow
+from grants.coding import content_codings
 from grants.decision import Deny, Reason, Rule
-from grants.model import Effect
+from grants.message import Relay, Response
+from grants.model import Effect, Operation
 from grants.redirect import NotRedirect, next_hop, start
 from grants.references import Sealed, seal
 from grants.response import check_response, scan_intermediate
+from grants.secret import Secret
 
 from .audit import Audit, log_unavailable
 from .exchange import Exchange
@@ -25,6 +31,24 @@ from .record import Event
 
 # An answer that may turn out to be a redirect is read this far, in bytes, even where the operation allows less.
 _INTERMEDIATE_BYTES: Final = 64 * 1024
+
+# An answer that may be longer than this, decoded, is checked in a thread, so that it does not hold up the others.
+_AT_ONCE_BYTES: Final = 64 * 1024
+# Apart from asyncio's own threads, which resolve names; few, since what checks wants the processor.
+_checkers: Final = ThreadPoolExecutor(2, thread_name_prefix="check")
+
+# Failures before the first byte of a request is written.
+_UNSENT: Final = frozenset(
+    {
+        Reason.CONNECT,
+        Reason.RESOLVE,
+        Reason.TLS,
+        Reason.CAPACITY,
+        Reason.INSIDE_ADDRESS,
+        Reason.SHUTDOWN,
+        Reason.FAULT,
+    }
+)
 
 _FAILURES: Final = {
     Reason.CONNECT: "the upstream could not be reached",
@@ -89,11 +113,10 @@ class Send:
     ) -> None:
         chain = start(way.endpoint, allow.granted)
         end = monotonic() + service.timeout
-        needles = held.needles
         while True:
-            needles += sealed.encoded
             exchange.secret_refs = tuple(dict.fromkeys(exchange.secret_refs + sealed.names))
-            exchange.bytes_out += len(sealed.request.body or b"")
+            size = len(sealed.request.body or b"")
+            exchange.bytes_out += size
             operation = chain.current.operation
             try:
                 response = await way.upstream.send(
@@ -102,15 +125,16 @@ class Send:
                     timeout=end - monotonic(),
                 )
             except UpstreamFailed as failed:
+                exchange.bytes_out -= size if failed.reason in _UNSENT else 0
                 exchange.deny(failure(failed, operation.name))
                 return
             exchange.bytes_in += len(response.body)
             step = next_hop(chain, response)
             if isinstance(step, NotRedirect):
-                checked = check_response(operation, method=sealed.request.method, response=response, needles=needles)
+                checked = await _checked(operation, sealed.request.method, response, held.needles)
                 break
             # A credential in an answer outweighs whatever else is wrong with where it leads.
-            if (leak := scan_intermediate(response, needles)) is not None:
+            if (leak := scan_intermediate(response, held.needles)) is not None:
                 exchange.deny(leak)
                 return
             if isinstance(step, Deny):
@@ -126,6 +150,19 @@ class Send:
             exchange.deny(checked)
         else:
             exchange.relay = checked
+
+
+async def _checked(
+    operation: Operation, method: bytes, response: Response, needles: tuple[Secret, ...]
+) -> Relay | Deny:
+    """What `check_response` says, without holding up the loop for a large answer."""
+    check = partial(check_response, operation, method=method, response=response, needles=needles)
+    size = len(response.body)
+    if size and content_codings(response.fields):
+        size = max(size, operation.response.max_bytes)
+    if size <= _AT_ONCE_BYTES:
+        return check()
+    return await asyncio.get_running_loop().run_in_executor(_checkers, check)
 
 
 def _sealed(allow: Allow, service: Service, held: Held) -> Sealed | Deny:

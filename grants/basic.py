@@ -34,7 +34,21 @@ def decode_basic(value: bytes) -> bytes | None:
     return scheme + plain
 
 
-def encode_basic(plain: bytes) -> tuple[bytes, bytes]:
-    """The field value for `Basic user:password`, and its encoded credentials alone."""
-    credentials = b64encode(plain[6:])
-    return plain[:6] + credentials, credentials
+def encode_basic(plain: bytes) -> bytes:
+    """The field value for `Basic user:password`."""
+    return plain[:6] + b64encode(plain[6:])
+
+
+def encoded_cores(value: bytes) -> tuple[bytes, bytes, bytes]:
+    """What the base64 of every text that holds `value` holds: one of these three, by where in the text it stands.
+
+    A character of base64 is six bits of the text. Whatever stands before and behind `value`, as a user name or padding
+    does, changes only the characters that it shares bits with. Those are left out: fewer than two of 4n/3 for n bytes.
+    """
+    return _core(value, 0), _core(value, 1), _core(value, 2)
+
+
+def _core(value: bytes, before: int) -> bytes:
+    """The characters that are of `value` alone, with `before` bytes of another text in the group of three before it."""
+    first, end = -(-8 * before // 6), 8 * (before + len(value)) // 6
+    return b64encode(bytes(before) + value)[first:end]

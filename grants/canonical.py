@@ -8,6 +8,7 @@ Source: "Host" in docs/reference/matching.md; RFC 3986, 3.2; RFC 1123, 2.1.
 """
 
 import re
+from functools import lru_cache
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 
 from .message import Authority, Origin
@@ -18,6 +19,7 @@ _AUTHORITY = re.compile(rb"(?:\[([0-9A-Fa-f:.]{2,45})\]|([A-Za-z0-9.-]{1,253}))(
 _LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _MAX_PORT = 65535
+_MAX_BYTES = 260
 
 
 def parse_authority(raw: bytes, *, scheme: str = "https") -> Authority | None:
@@ -26,6 +28,12 @@ def parse_authority(raw: bytes, *, scheme: str = "https") -> Authority | None:
     Without a port it is the one of `scheme`. Userinfo, a trailing dot, an empty port and every unusual form of
     an address are refused; names are lower-cased. Total: never raises.
     """
+    return _parse_authority(raw, scheme) if len(raw) <= _MAX_BYTES else None
+
+
+@lru_cache(maxsize=1024)
+def _parse_authority(raw: bytes, scheme: str) -> Authority | None:
+    """The same few authorities come with every request."""
     match = _AUTHORITY.fullmatch(raw)
     if match is None:
         return None

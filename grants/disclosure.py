@@ -1,14 +1,23 @@
 """Whether an answer holds a credential, in any place where its reader would see it.
 
 Strategy: bytes are searched, never structures, so that neither a media type that lies nor a text that no parser takes
-hides anything. The one transformation that every reader of JSON undoes, its escapes, is undone for the whole text at
-once: outside of its strings JSON has no backslash. Source: "Credential guarantee" in the specification.
+hides anything. Two transformations are covered: the escapes of JSON, which every reader undoes, are undone for the
+whole text at once (outside of its strings JSON has no backslash); and of the base64 that Basic credentials are sent
+in, the characters that come from the value alone are searched for as further values, whatever the user name.
+
+Every step is one call that runs in C, in linear time: the longest, on 16 MiB, is a few milliseconds or lets other
+threads run. So whoever checks a large answer in a thread does not hold up the rest.
+Source: "Credential guarantee" in the specification.
 """
 
-import re
-from collections.abc import Iterable, Sequence
-from typing import Final, final
+from binascii import a2b_qp
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from typing import Any, Final, final
 
+import re2
+
+from .basic import encoded_cores
 from .message import Response
 from .secret import Secret
 
@@ -16,19 +25,28 @@ _NESTED: Final = 2
 """Times that JSON escapes are undone: a string may hold JSON itself, as in a webhook's log."""
 
 _BACKSLASH: Final = b"\\"
-_PAIR: Final = b"\\\\"
-_SET_ASIDE: Final = b"\0"
-_HEX: Final = re.compile(rb"\\u00([2-7][0-9a-fA-F])")
+_MARKS: Final = (b"\\u00", b"\\\\", b"\\/")
+_QUOTE: Final = b'\\"'
+_ESCAPE_BYTES: Final = 6
+_CHUNK_BYTES: Final = 256 * 1024
+
+_ONE_BY_ONE: Final = 1024 * 1024
+"""Bytes of a text, times values, up to which it is quickest to look for each value in turn."""
+
+# Few and short endings: RE2 needs its fast matcher, which has to fit into the memory together with them.
+_END_BYTES: Final = 16
+_PATTERN_VALUES: Final = 1024
+_PATTERN_MEMORY: Final = 8 * 1024 * 1024
 
 
 @final
 class Scanner:
-    """Looks for exact values. Never shows one."""
+    """Looks for exact values, and for their base64. Never shows one."""
 
-    __slots__ = ("_needles",)
+    __slots__ = ("_values",)
 
     def __init__(self, needles: Iterable[Secret]) -> None:
-        self._needles = [needle.reveal() for needle in needles]
+        self._values = _with_encoded(tuple([needle.reveal() for needle in needles]))
 
     def in_response(self, response: Response, layers: Sequence[bytes]) -> bool:
         """Whether a value stands anywhere in an answer.
@@ -39,48 +57,87 @@ class Scanner:
         """
         fields = response.fields + response.trailers
         # one search for all: no value holds a line break, so none is found across two parts
-        parts = [response.reason, *[value for _, value in fields], *layers]
+        head = b"\n".join([response.reason, *[value for _, value in fields]])
         return (
-            self.in_bytes(b"\n".join(parts)) or self.in_names([name for name, _ in fields]) or self.in_json(layers[-1])
+            self.in_bytes(head)
+            or self.in_names([name for name, _ in fields])
+            or any(map(self.in_bytes, layers))
+            or self.in_json(layers[-1])
         )
 
     def in_bytes(self, data: bytes) -> bool:
         """Whether a value stands in `data` as it is."""
-        for needle in self._needles:  # noqa: SIM110 - a generator costs more than the search
-            if needle in data:
+        values = self._values
+        if len(values) * len(data) > _ONE_BY_ONE and not any(end.search(data) for end in _endings(values)):
+            return False
+        for value in values:  # noqa: SIM110 - a generator costs more than the search
+            if value in data:
                 return True
         return False
 
     def in_names(self, names: Sequence[bytes]) -> bool:
         """Whether a value stands in a field name, in any case: whoever reads names may fold it (RFC 9110, 5.1)."""
         longest = max(map(len, names), default=0)
-        return any(
-            needle.lower() in name.lower() for needle in self._needles if len(needle) <= longest for name in names
-        )
+        return any(value.lower() in name.lower() for value in self._values if len(value) <= longest for name in names)
 
     def in_json(self, data: bytes) -> bool:
         """Whether a value stands in a key or a string of `data` once JSON's escapes are undone (RFC 8259, 7).
 
-        `data` need not be JSON: what is undone in any other text is at most searched in vain. Only escapes that could
-        stand for a character of a value are undone.
+        `data` need not be JSON: what is undone in any other text is at most searched in vain.
         """
-        if _BACKSLASH not in data:
-            return False
-        used = b"".join(self._needles)
-        escapes = [(_BACKSLASH + char, char) for char in (b"/", b'"') if char in used]
-        marks = [escape for escape, _ in escapes] + ([_PAIR] if _BACKSLASH in used else [])
         for _ in range(_NESTED):
-            if _HEX.search(data) is None and not any(mark in data for mark in marks):
+            if not any(mark in data for mark in _MARKS) and not (_QUOTE in data and self._quoted()):
                 return False
-            # what follows a pair of backslashes is not escaped by it; what pairs are set aside as is in no value
-            data = data.replace(_PAIR, _SET_ASIDE)
-            for escape, char in escapes:
-                data = data.replace(escape, char)
-            data = _HEX.sub(_visible, data).replace(_SET_ASIDE, _BACKSLASH)
+            data = b"".join(map(_unescaped, _chunks(data)))
             if self.in_bytes(data):
                 return True
         return False
 
+    def _quoted(self) -> bool:
+        """Whether a value holds a quotation mark, so that it matters whether those of a text are escaped."""
+        return any(b'"' in value for value in self._values)
 
-def _visible(escape: re.Match[bytes]) -> bytes:
-    return bytes.fromhex(escape[1].decode("ascii"))
+
+@lru_cache(maxsize=256)
+def _with_encoded(values: tuple[bytes, ...]) -> tuple[bytes, ...]:
+    """`values`, and the base64 that each of them gives in Basic credentials."""
+    return tuple(dict.fromkeys([*values, *[core for value in values for core in encoded_cores(value)]]))
+
+
+@lru_cache(maxsize=16)
+def _endings(values: tuple[bytes, ...]) -> tuple[Any, ...]:
+    """RE2 patterns of which one is found wherever one of `values` is: the ends, since beginnings are often public."""
+    options = re2.Options()
+    options.encoding = re2.Options.Encoding.LATIN1
+    options.log_errors = False
+    options.never_capture = True
+    options.max_mem = _PATTERN_MEMORY
+    ends = [re2.escape(value[-_END_BYTES:]) for value in values]
+    groups = [ends[start : start + _PATTERN_VALUES] for start in range(0, len(ends), _PATTERN_VALUES)]
+    return tuple([re2.compile(b"|".join(group), options) for group in groups])
+
+
+def _chunks(data: bytes) -> Iterator[bytes]:
+    """`data` in parts of bounded size, cut so that no escape is in two of them."""
+    start = 0
+    while len(data) - start > _CHUNK_BYTES:
+        end = start + _CHUNK_BYTES
+        last = data.rfind(_BACKSLASH, end - _ESCAPE_BYTES + 1, end)
+        if last >= 0:
+            # a backslash begins an escape if the ones right before it make pairs
+            run = data[start : last + 1]
+            end = last + (len(run) - len(run.rstrip(_BACKSLASH)) + 1) % 2
+        yield data[start:end]
+        start = end
+    yield data[start:]
+
+
+def _unescaped(text: bytes) -> bytes:
+    """`text` with each of JSON's escapes undone that may stand for a character of a value.
+
+    Quoted-printable writes a byte as `=41` where JSON writes `\\u0041`, and its decoder runs in C (RFC 2045, 6.7). What
+    follows a pair of backslashes is not escaped by it. A return would make the decoder skip what follows.
+    """
+    text = text.replace(b"=", b"=3d").replace(b"\r", b"\n")
+    text = text.replace(b"\\\\", b"=5c").replace(b"\\u00", b"=").replace(b"\\/", b"/").replace(b'\\"', b'"')
+    return a2b_qp(text)

@@ -29,12 +29,10 @@ class Sealed:
 
     Attributes:
         names: the references that were replaced, each once, in the order in which they came.
-        encoded: Basic credentials that a secret went into, as sent: an answer may not hold them either.
     """
 
     request: Outgoing = field(repr=False)
     names: tuple[str, ...]
-    encoded: tuple[Secret, ...] = field(default=(), repr=False)
 
 
 def seen(name: bytes, value: bytes) -> bytes | None:
@@ -78,9 +76,8 @@ def seal(request: Outgoing, held: Mapping[str, Secret], known: frozenset[str]) -
         return denial
     if not names:
         return Sealed(request=request, names=())
-    encoded: list[Secret] = []
-    fields = tuple([(name, _filled(name, value, held, encoded)) for name, value in request.fields])
-    return Sealed(request=replace(request, fields=fields), names=names, encoded=tuple(encoded))
+    fields = tuple([(name, _filled(name, value, held)) for name, value in request.fields])
+    return Sealed(request=replace(request, fields=fields), names=names)
 
 
 def _searched(name: bytes, value: bytes) -> bytes:
@@ -99,16 +96,12 @@ def _unresolved(names: Iterable[str], held: Mapping[str, Secret], known: frozens
     return None
 
 
-def _filled(name: bytes, value: bytes, held: Mapping[str, Secret], encoded: list[Secret]) -> bytes:
+def _filled(name: bytes, value: bytes, held: Mapping[str, Secret]) -> bytes:
     if not carries_reference(name.lower(), value):
         return value
     plain = _searched(name.lower(), value)
     filled = _REFERENCE.sub(lambda match: held[match[1].decode("ascii")].reveal(), plain)
-    if plain is value:
-        return filled
-    whole, credentials = encode_basic(filled)
-    encoded.append(Secret(credentials))
-    return whole
+    return filled if plain is value else encode_basic(filled)
 
 
 def _deny(reason: Reason, detail: str) -> Deny:

@@ -1,28 +1,35 @@
-"""One client connection, run by mitmproxy, with the dispatch of our hooks and the back-pressure that it lacks."""
+"""One client connection, run by mitmproxy, with the dispatch of our hooks and the back-pressure that it lacks.
+
+A connection lasts until its transport is closed and its hooks have ended, whether or not the client is still there:
+only then its place is free. A hook that has begun ends with its record, also when it is cut.
+"""
 
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from typing import Final, final
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, final
 
 from mitmproxy import options
+from mitmproxy.connection import ConnectionState
 from mitmproxy.master import Master
 from mitmproxy.proxy import commands, mode_specs
 from mitmproxy.proxy.mode_servers import ProxyConnectionHandler
 
 from addons.exchange import Exchange
+from addons.front.channel import Channel
 from addons.hooks import BrokerConnectHook, BrokerHeadHook, BrokerRequestHook, BrokerTunnelHook
+from addons.relay import client_left
+from addons.send import failure
 from addons.streams import ClientLeft, ClientSide
+from grants.decision import Deny, Reason
+from proxy.unsent import ClientWriter, Unsent
+from proxy.upstream.failures import shutting_down
 
 log = logging.getLogger(__name__)
 
 type Step = Callable[[Exchange], Awaitable[None]]
 type Table = dict[type[commands.StartHook], tuple[Step, ...]]
-
-# How long a client may take to read an answer that is larger than its buffers.
-_SLOW_READER_SECONDS: Final = 30.0
 
 
 def table(addons: Sequence[object]) -> Table:
@@ -45,20 +52,12 @@ async def _guarded(step: Step, exchange: Exchange) -> None:
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class _Named:
-    """What mitmproxy asks a new connection for its addresses. A Unix socket has empty ones, which it cannot print."""
-
-    writer: asyncio.StreamWriter
-
-    def get_extra_info(self, name: str, default: object = None) -> object:
-        """None for an empty address."""
-        return self.writer.get_extra_info(name, default) or default
-
-
-@final
 class ClientConnection(ProxyConnectionHandler):
-    """mitmproxy's handler of one client connection."""
+    """mitmproxy's handler of one client connection.
+
+    Args:
+        unsent: watches over what the client has not taken.
+    """
 
     def __init__(
         self,
@@ -67,14 +66,40 @@ class ClientConnection(ProxyConnectionHandler):
         writer: asyncio.StreamWriter,
         opts: options.Options,
         steps: Table,
+        unsent: Unsent,
     ) -> None:
+        self._writer = ClientWriter(writer, unsent)
         regular = mode_specs.ProxyMode.parse("regular")
-        super().__init__(master, reader, _Named(writer), opts, regular)  # type: ignore[no-untyped-call]
-        self.transports[self.client].writer = writer
+        super().__init__(master, reader, self._writer, opts, regular)  # type: ignore[no-untyped-call]
         self._steps = steps
-        self._writer = writer
-        self.active = 0
+        self._patience = unsent.patience
         self._side: ClientSide | None = None
+        # Hooks that mitmproxy was asked for, from that moment on; those of them that can be cut.
+        self._asked = 0
+        self._running: set[asyncio.Task[Any]] = set()
+        self._cut = self._ending = False
+        self._begun: Exchange | None = None
+        self._quiet: asyncio.Future[None] | None = None
+
+    # -- hooks --------------------------------------------------------------------------------------------------------
+
+    @property
+    def active(self) -> int:
+        """Requests that have begun and are not answered yet."""
+        return self._asked + (self._begun is not None)
+
+    def hook_task(self, hook: commands.StartHook) -> Coroutine[Any, Any, None]:
+        """Count a hook before its task first runs, so that between two requests there is no moment without one."""
+        self._asked += 1
+        return self._counted(hook)
+
+    async def _counted(self, hook: commands.StartHook) -> None:
+        try:
+            await super().hook_task(hook)
+        finally:
+            self._asked -= 1
+            if not self._asked and self._quiet is not None and not self._quiet.done():
+                self._quiet.set_result(None)
 
     async def handle_hook(self, hook: commands.StartHook) -> None:
         """Run the chain for our hooks, and leave mitmproxy's own to it."""
@@ -82,17 +107,50 @@ class ClientConnection(ProxyConnectionHandler):
             await super().handle_hook(hook)
             return
         exchange: Exchange = hook.args()[0]
-        self.active += 1
+        self._begun = None
+        task = asyncio.current_task()
+        if task is not None:
+            self._running.add(task)
         try:
             with self.timeout_watchdog.disarm():
-                await self._await_reader()
-                self._side = exchange.side
-                if exchange.side is not None:
-                    exchange.side.attach(self._write, self._write_end)
+                await self._prepare(exchange, tunnel=isinstance(hook, BrokerTunnelHook))
                 for step in steps:
                     await _guarded(step, exchange)
+                    if self._cut:
+                        _tell_cut(exchange)
         finally:
-            self.active -= 1
+            if task is not None:
+                self._running.discard(task)
+        if isinstance(hook, BrokerHeadHook) and exchange.denial is None:
+            self._begun = exchange
+
+    async def _prepare(self, exchange: Exchange, *, tunnel: bool) -> None:
+        """Hold a request back until the client has read the answers before, and refuse it where nobody waits for it."""
+        try:
+            there = await self._await_reader()
+        except asyncio.CancelledError:
+            there = False
+        if self._cut:
+            exchange.deny(_cut())
+            exchange.close = True
+            if exchange.tunnel is not None:
+                await exchange.tunnel.close()
+        elif not there and not tunnel:
+            exchange.deny(client_left())
+        self._side = exchange.side
+        if exchange.side is not None:
+            exchange.side.attach(self._write, self._write_end)
+            if not there:
+                self.lost()
+
+    async def _await_reader(self) -> bool:
+        """Whether the client is still there, and has taken enough of the answers before."""
+        if self._writer.unsent:
+            try:
+                await self._writer.drain()
+            except OSError:
+                return False
+        return not self._writer.is_closing()
 
     async def drain_writers(self) -> None:
         """Called after each read from the client: read no further while enough is held, also between two requests."""
@@ -102,15 +160,15 @@ class ClientConnection(ProxyConnectionHandler):
 
     async def _write(self, data: bytes) -> None:
         """Send a piece of a stream, and wait until the client has taken enough of it."""
+        if self._writer.is_closing():
+            raise ClientLeft
         try:
-            if self._writer.transport.is_closing():
-                raise ClientLeft
             self._writer.write(data)
-            async with asyncio.timeout(_SLOW_READER_SECONDS):
-                await self._writer.drain()
-        except (TimeoutError, OSError):
-            self._writer.transport.abort()
+            await self._writer.drain()
+        except OSError:
             raise ClientLeft from None
+        if self._writer.is_closing():
+            raise ClientLeft
 
     def _write_end(self) -> None:
         """Half-close."""
@@ -118,29 +176,65 @@ class ClientConnection(ProxyConnectionHandler):
             if self._writer.can_write_eof():
                 self._writer.write_eof()
 
-    async def _await_reader(self) -> None:
-        """Let the client read the answers before this one, or cut it off: nothing piles up behind a slow reader."""
-        transport = self._writer.transport
-        if transport.get_write_buffer_size() == 0:
-            return
-        try:
-            async with asyncio.timeout(_SLOW_READER_SECONDS):
-                await self._writer.drain()
-        except (TimeoutError, OSError):
-            transport.abort()
+    # -- the end ------------------------------------------------------------------------------------------------------
+
+    def lost(self) -> None:
+        """The transport is closed. A stream that does not notice by itself is not left to its own limits."""
+        if isinstance(self._side, Channel) and self._running:
+            self._side.gone()
+            asyncio.get_running_loop().call_later(self._patience, self._cancel, set(self._running))
+
+    def _cancel(self, tasks: set[asyncio.Task[Any]]) -> None:
+        for task in tasks & self._running:
+            task.cancel()
+
+    def retire(self) -> None:
+        """End the connection if nothing runs on it, nothing is to be sent, and no client is still reading the end."""
+        lingers = self.client.state is ConnectionState.CAN_READ
+        if not self.active and not self._writer.unsent and not lingers:
+            self.end()
+
+    def cut(self) -> None:
+        """End what runs on it; each request leaves its record."""
+        if not self._cut:
+            self._cut = True
+            self._cancel(set(self._running))
+        if not self._asked:
+            # A request whose body has not come yet is refused, for the record, by the end of the connection.
+            self.end()
+
+    def abort(self) -> None:
+        """Close the transport, whatever is not sent."""
+        self.end()
+        self._writer.abort()
 
     def end(self) -> None:
-        """End the connection now."""
+        """End the connection; what was written is still sent."""
         io = self.transports.get(self.client)
-        if io is not None and io.handler is not None:
+        if not self._ending and io is not None and io.handler is not None:
+            self._ending = True
             io.handler.cancel("shutdown")
 
     async def run(self) -> None:
-        """Handle the connection until it has ended on both sides."""
+        """Handle the connection until its transport is closed and its hooks have ended."""
         try:
             await self.handle_client()
         finally:
-            transport = self._writer.transport
-            if transport.get_write_buffer_size():
-                asyncio.get_running_loop().call_later(_SLOW_READER_SECONDS, transport.abort)
+            self._begun = None
             self._writer.close()
+            with contextlib.suppress(OSError):
+                await self._writer.wait_closed()
+            if self._asked:
+                self._quiet = asyncio.get_running_loop().create_future()
+                await self._quiet
+
+
+def _cut() -> Deny:
+    return failure(shutting_down(), None)
+
+
+def _tell_cut(exchange: Exchange) -> None:
+    """A step that was cut calls it a fault: say what it was. The end of a stream is no refusal."""
+    if exchange.denial is None or exchange.denial.reason not in (Reason.FAULT, Reason.SHUTDOWN):
+        return
+    exchange.denial = None if exchange.opened else _cut()

@@ -6,11 +6,12 @@ Sockets are bound before anything else starts, so that an address in use stops t
 import asyncio
 import contextlib
 import errno
+import logging
 import os
 import socket
 import stat
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, final
 
@@ -27,8 +28,15 @@ from addons.record import Mode
 from grants.message import Authority
 from proxy.connection import ClientConnection, Table
 from proxy.settings.model import Listen, TcpListen, UnixListen
+from proxy.unsent import Unsent
+
+log = logging.getLogger(__name__)
 
 _BACKLOG: Final = 1024
+_TICK_SECONDS: Final = 0.02
+_CUT_SECONDS: Final = 5.0
+# For the answers to what was cut, and for what a client that reads was owed.
+_FLUSH_SECONDS: Final = 1.0
 
 
 class ListenFailed(Exception):
@@ -42,20 +50,36 @@ class Listener:
 
     Attributes:
         setting: the setting that asks for it, for messages.
-        endpoint: the endpoint of a base URL, or None for the forward proxy.
+        endpoint: the endpoint of a base URL, or None for the forward proxy and the admin listener.
+        asked: the address as the settings have it.
         address: where it really listens (a port 0 is a real one here).
+        inode: of a Unix socket, as it was made: another one at its path is not ours.
     """
 
     setting: str
     endpoint: str | None
+    asked: Listen
     address: Listen
     sock: socket.socket = field(repr=False)
+    inode: tuple[int, int] | None = field(default=None, repr=False)
 
     def remove(self) -> None:
-        """Close the socket, and take its name out of the file system."""
+        """Close the socket, and take its name out of the file system if it is still there."""
         self.sock.close()
         if isinstance(self.address, UnixListen):
-            self.address.path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                if _inode(self.address.path) == self.inode:
+                    self.address.path.unlink()
+
+    def serves(self, listen: Listen, endpoint: str | None) -> bool:
+        """Whether it can go on for this setting. Where the port is any, each endpoint has its own."""
+        if isinstance(listen, TcpListen) and listen.port == 0:
+            return self.asked == listen and self.endpoint == endpoint
+        return self.asked == listen
+
+    def renamed(self, setting: str, endpoint: str | None) -> "Listener":
+        """The same socket, for this setting."""
+        return replace(self, setting=setting, endpoint=endpoint)
 
 
 def bind(listen: Listen, *, setting: str, endpoint: str | None = None) -> Listener:
@@ -71,9 +95,17 @@ def bind(listen: Listen, *, setting: str, endpoint: str | None = None) -> Listen
         raise ListenFailed(_explain(listen, setting, error)) from None
     sock.setblocking(False)
     address: Listen = listen
+    inode = None
     if isinstance(listen, TcpListen):
         address = TcpListen(host=listen.host, port=sock.getsockname()[1])
-    return Listener(setting=setting, endpoint=endpoint, address=address, sock=sock)
+    else:
+        inode = _inode(listen.path)
+    return Listener(setting=setting, endpoint=endpoint, asked=listen, address=address, sock=sock, inode=inode)
+
+
+def _inode(path: Path) -> tuple[int, int]:
+    found = path.lstat()
+    return found.st_dev, found.st_ino
 
 
 def _tcp(listen: TcpListen) -> socket.socket:
@@ -116,18 +148,52 @@ def _explain(listen: Listen, setting: str, error: OSError) -> str:
     return f"`{listen}` (setting `{setting}`) cannot be listened on: {os.strerror(error.errno or 0).lower()}"
 
 
+class _Accepted(asyncio.StreamReaderProtocol):
+    """Tells when the transport of a client connection is closed."""
+
+    on_lost: Callable[[], None] | None = None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        if self.on_lost is not None:
+            self.on_lost()
+            self.on_lost = None
+
+
+@dataclass(slots=True)
+class _Served:
+    """A listener that accepts; its setting and endpoint may change."""
+
+    listener: Listener
+    server: asyncio.AbstractServer
+
+
 @final
 class Listeners:
-    """Accepts connections, gives each its layer, and knows those that are open."""
+    """Accepts connections, gives each its layer, and knows those that are open.
 
-    def __init__(self, *, policies: Policies, limits: Limits, certificates: Certificates, clients: int) -> None:
+    Attributes:
+        limits: of connections that are accepted from now on.
+        clients: the most connections at one time.
+    """
+
+    def __init__(
+        self,
+        *,
+        policies: Policies,
+        limits: Limits,
+        certificates: Certificates,
+        clients: int,
+        unsent: Unsent | None = None,
+    ) -> None:
+        self.limits = limits
+        self.clients = clients
         self._policies = policies
-        self._limits = limits
         self._certificates = certificates
-        self._clients = clients
+        self._unsent = unsent or Unsent()
         self._open: dict[str, tuple[ClientConnection, Listener]] = {}
-        self._servers: list[asyncio.Server] = []
-        self._pick = {True: self._proxy_layer, False: self._base_url_layer}
+        self._served: dict[socket.socket, _Served] = {}
+        self._stopped = False
 
     def pick(self, nextlayer: NextLayer) -> Layer | None:
         """The layer of a new connection, by its listener. The last argument of the chain's `Front`."""
@@ -136,48 +202,80 @@ class Listeners:
             return None
         connection, listener = found
         peer = connection.client.peername[0] if connection.client.peername else None
-        return self._pick[listener.endpoint is None](nextlayer, listener, peer)
-
-    def _proxy_layer(self, nextlayer: NextLayer, listener: Listener, peer: str | None) -> Layer:
-        return ConnectLayer(nextlayer.context, self._limits, self._policies, peer, self._certificates)
-
-    def _base_url_layer(self, nextlayer: NextLayer, listener: Listener, peer: str | None) -> Layer:
+        if listener.endpoint is None:
+            return ConnectLayer(nextlayer.context, self.limits, self._policies, peer, self._certificates)
         address = listener.address
         authority = Authority(host=address.host, port=address.port) if isinstance(address, TcpListen) else None
         arrival = Arrival(mode=Mode.TERMINATE, peer=peer, service=listener.endpoint, authority=authority)
-        return BaseUrlLayer(nextlayer.context, self._limits, self._policies, arrival)
+        return BaseUrlLayer(nextlayer.context, self.limits, self._policies, arrival)
 
     async def start(self, listeners: Iterable[Listener], master: Master, steps: Table) -> None:
         """Accept connections on every listener."""
-        for listener in listeners:
-            accept = self._accept(listener, master, steps)
-            if isinstance(listener.address, UnixListen):
-                server = await asyncio.start_unix_server(accept, sock=listener.sock)
+        self._master, self._steps = master, steps
+        await self.replace(listeners, lambda: None)
+
+    async def replace(self, listeners: Iterable[Listener], commit: Callable[[], None]) -> None:
+        """Accept on these from now on, and no longer on others, which are closed; what is open goes on.
+
+        `commit` is called when nothing can fail any more, before the first connection comes in by a new listener.
+        """
+        wanted = {listener.sock: listener for listener in listeners}
+        opened: list[_Served] = []
+        try:
+            for sock, listener in wanted.items():
+                if sock not in self._served:
+                    opened.append(await self._serve(listener))
+        except BaseException:
+            for served in opened:
+                served.server.close()
+            raise
+        commit()
+        for sock, served in list(self._served.items()):
+            if sock in wanted:
+                served.listener = wanted[sock]
             else:
-                server = await asyncio.start_server(accept, sock=listener.sock)
-            self._servers.append(server)
+                del self._served[sock]
+                served.server.close()
+                served.listener.remove()
+        self._served.update((served.listener.sock, served) for served in opened)
+        for served in opened:
+            await served.server.start_serving()
 
-    def _accept(
-        self, listener: Listener, master: Master, steps: Table
-    ) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], "asyncio.Future[None] | None"]:
-        async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            if len(self._open) >= self._clients:
-                # Over the limit there is no room for a request, so nothing is read and nothing recorded.
-                writer.transport.abort()
-                return
-            connection = ClientConnection(master, reader, writer, master.options, steps)
-            key = connection.client.id
-            self._open[key] = (connection, listener)
-            try:
-                await connection.run()
-            finally:
-                del self._open[key]
+    async def _serve(self, listener: Listener) -> _Served:
+        loop = asyncio.get_running_loop()
 
-        return accept  # type: ignore[return-value]
+        def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Coroutine[None, None, None]:
+            return self._accept(served, reader, writer)
+
+        def protocol() -> asyncio.Protocol:
+            return _Accepted(asyncio.StreamReader(loop=loop), accept, loop=loop)
+
+        if isinstance(listener.address, UnixListen):
+            server = await loop.create_unix_server(protocol, sock=listener.sock, start_serving=False)
+        else:
+            server = await loop.create_server(protocol, sock=listener.sock, start_serving=False)
+        served = _Served(listener, server)
+        return served
+
+    async def _accept(self, served: _Served, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._stopped or len(self._open) >= self.clients:
+            # Over the limit there is no room for a request, so nothing is read and nothing recorded.
+            writer.transport.abort()
+            return
+        connection = ClientConnection(self._master, reader, writer, self._master.options, self._steps, self._unsent)
+        protocol = writer.transport.get_protocol()
+        if isinstance(protocol, _Accepted):
+            protocol.on_lost = connection.lost
+        key = connection.client.id
+        self._open[key] = (connection, served.listener)
+        try:
+            await connection.run()
+        finally:
+            del self._open[key]
 
     @property
     def open(self) -> int:
-        """Client connections that are open."""
+        """Client connections that are open, or whose requests are still being answered."""
         return len(self._open)
 
     @property
@@ -187,15 +285,42 @@ class Listeners:
 
     def stop(self) -> None:
         """Accept nothing more; what is open goes on."""
-        for server in self._servers:
-            server.close()
+        self._stopped = True
+        for served in self._served.values():
+            served.server.close()
+            served.listener.remove()
+        self._served.clear()
 
-    async def close(self, grace: float) -> None:
-        """Stop, wait up to `grace` seconds for running requests, then end every connection."""
+    async def close(self, grace: float, hurry: asyncio.Event | None = None) -> None:
+        """Stop, wait up to `grace` seconds for what runs, then cut it. When this returns, every request is recorded.
+
+        No request begins any more. `hurry` ends the wait.
+        """
+        self._policies.draining = True
         self.stop()
         loop = asyncio.get_running_loop()
         end = loop.time() + grace
-        while self.active and loop.time() < end:  # noqa: ASYNC110 - at the end of the program only
-            await asyncio.sleep(0.05)
+        while self._open and loop.time() < end and not (hurry is not None and hurry.is_set()):
+            for connection, _ in list(self._open.values()):
+                connection.retire()
+            await asyncio.sleep(_TICK_SECONDS)
+        await self._cut_all()
+
+    async def _cut_all(self) -> None:
+        loop = asyncio.get_running_loop()
+        end = loop.time() + _CUT_SECONDS
+        while self.active and loop.time() < end:
+            for connection, _ in list(self._open.values()):
+                connection.cut()
+            await asyncio.sleep(_TICK_SECONDS)
+        if self.active:
+            log.error("%d requests did not end when they were cut, and leave no record", self.active)
+        end = loop.time() + _FLUSH_SECONDS
+        while self._open and loop.time() < end:
+            for connection, _ in list(self._open.values()):
+                connection.retire()
+            await asyncio.sleep(_TICK_SECONDS)
         for connection, _ in list(self._open.values()):
-            connection.end()
+            connection.abort()
+        if self._open:
+            await asyncio.sleep(_TICK_SECONDS)

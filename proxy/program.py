@@ -1,36 +1,48 @@
-"""The running program: state, log, policy, listeners and the chain, from start to end."""
+"""The running program: state, log, policy, listeners and the chain, from start to end.
+
+The end has one order: no request begins any more, those that run are finished or cut, each with its record, and only
+then the log is closed. A second signal shortens the wait, not the order.
+"""
 
 import asyncio
 import logging
 import signal
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, final
-
-from aiohttp import web
 
 from addons.audit import Audit
 from addons.chain import chain
 from addons.front.layer import Limits
 from addons.front.pick import Front
 from addons.policy import Policies
-from proxy.admin import Admin
+from proxy.admin import Admin, AdminServer
 from proxy.connection import table
 from proxy.decisionlog import FileLog, StreamLog, open_log
 from proxy.decisionlog.writer import STDOUT
+from proxy.descriptors import raise_limit
 from proxy.listeners import Listener, Listeners, bind
 from proxy.master import make_master
+from proxy.reload import ReloadRefused, Reloads
 from proxy.services import Services
-from proxy.settings.model import Settings
+from proxy.settings import fixed_changes
+from proxy.settings.model import Listen, Settings
 from proxy.state import digest_key, private_directory
+from proxy.tasks import spawn
 from proxy.tls.ca import load_ca
 from proxy.tls.leaves import Leaves
-from proxy.upstream.pool import Pool
+from proxy.unsent import Unsent
+from proxy.upstream.pool import Pool, PoolLimits
+from proxy.watch import Watch, named_by
 
 log = logging.getLogger(__name__)
 
-_GRACE_SECONDS: Final = 30.0
+GRACE_SECONDS: Final = 30.0
+_UNSENT_BYTES: Final = 256 * 1024 * 1024
+_UNSENT_ANSWERS: Final = 8
+# A stream holds its connection for as long as it lasts, so there are more of them than of judged requests.
+_STREAMS: Final = PoolLimits(per_group=1024, total=4096)
 
 
 @final
@@ -49,92 +61,223 @@ class Fronts:
 
 
 @final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """How the program is run, beside its settings.
+
+    Attributes:
+        load: reads the settings again, for a reload; blocks. None: a reload keeps them, and reads secrets anew.
+        files: those that are watched beside the ones that the settings name; None: nothing is watched.
+        grace: seconds that running requests have at the end.
+        say: shows one line to the operator.
+        changed: called after each reload that was applied.
+    """
+
+    load: Callable[[], Settings] | None = None
+    files: tuple[Path, ...] | None = None
+    grace: float = GRACE_SECONDS
+    say: Callable[[str], None] = lambda _line: None
+    changed: Callable[["Program"], None] = lambda _program: None
+
+
+@final
 class Program:
-    """One run of `grantproxy serve`.
+    """One run of `grantproxy serve`. With `terse`, refusals leave their detail out.
 
     Raises:
         StartRefused: state, CA, log, a secret or an upstream's bundle cannot be had; one line each.
         ListenFailed: an address cannot be listened on.
     """
 
-    def __init__(self, settings: Settings, *, terse: bool = False) -> None:
+    def __init__(self, settings: Settings, *, terse: bool = False, running: Running | None = None) -> None:
         self.settings = settings
         self._terse = terse
+        self._running = running = running or Running()
         directory = private_directory(settings.state)
         self.ca = load_ca(directory)
         self._key = digest_key(directory)
-        self._pool = Pool()
-        self._policy = Services(self._pool).policy(settings)
-        self.fronts = _bind(settings)
+        self._pools = (Pool(), Pool(_STREAMS))
+        self._services = Services(*self._pools)
+        self._policies = Policies(self._services.adopt(self._services.prepare(settings)))
+        self._reloads = Reloads(running.load or (lambda: self.settings), self._apply, running.say, self._named)
+        self._stopping = asyncio.Event()
+        self._hurry = asyncio.Event()
+        self._tell_limit(settings)
         self._log: FileLog | StreamLog = open_log(
             settings.audit.path or STDOUT, state=directory, sync=settings.audit.sync
         )
-        self._stopping = False
+        try:
+            self.fronts, _ = _bind(settings, None)
+        except BaseException:
+            self._log.close()
+            raise
+        self._unsent = Unsent(budget=_unsent_bytes(settings))
+        self._listeners = Listeners(
+            policies=self._policies,
+            limits=_limits(settings),
+            certificates=Leaves(self.ca),
+            clients=settings.limits.clients,
+            unsent=self._unsent,
+        )
 
     async def run(self, ready: Callable[["Program"], None]) -> None:
-        """Serve until SIGTERM or SIGINT, then finish what runs. `ready` is called once everything listens."""
-        policies = Policies(self._policy)
-        limits = Limits(head_bytes=self.settings.limits.header_bytes, idle=self.settings.limits.client_idle)
-        listeners = Listeners(
-            policies=policies, limits=limits, certificates=Leaves(self.ca), clients=self.settings.limits.clients
-        )
-        audit = Audit(self._log, self._key, self._terse)
-        addons = chain(Front(listeners.pick), audit)
-        master = make_master(addons)
-        stopped = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stop, stopped)
-        loop.add_signal_handler(signal.SIGHUP, self._rotate)
-        await listeners.start(self.fronts.clients, master, table(addons))
-        runner = await self._start_admin()
-        try:
-            ready(self)
-            await stopped.wait()
-            await listeners.close(_GRACE_SECONDS)
-        finally:
-            if runner is not None:
-                await runner.cleanup()
-            await self._pool.close()
-            await master.done()
-            self._log.close()
-            for listener in self.fronts.clients:
-                listener.remove()
+        """Serve until SIGTERM or SIGINT, then finish what runs. `ready` is called once everything listens.
 
-    async def _start_admin(self) -> web.AppRunner | None:
+        Raises:
+            SystemExit: 1, a second signal has cut what ran.
+        """
+        try:
+            await self._serve(ready)
+        finally:
+            self._log.close()
+            for listener in _every(self.fronts):
+                listener.remove()
+        if self._hurry.is_set():
+            raise SystemExit(1)
+
+    async def _serve(self, ready: Callable[["Program"], None]) -> None:
+        audit = Audit(self._log, self._key, self._terse)
+        addons = chain(Front(self._listeners.pick), audit)
+        master = make_master(addons)
+        work: list[asyncio.Task[None]] = []
+        admin: AdminServer | None = None
+        try:
+            self._take_signals()
+            await self._listeners.start(self.fronts.clients, master, table(addons))
+            admin = await self._start_admin()
+            work.append(spawn(self._reloads.run(), "reload"))
+            if self._running.files is not None:
+                watch = Watch(self._watched, lambda: self._reloads.began_ns, self._reloads.request)
+                work.append(spawn(watch.run(), "watch"))
+            ready(self)
+            await self._stopping.wait()
+        finally:
+            self._stopping.set()
+            await _end(work)
+            await self._listeners.close(self._running.grace, self._hurry)
+            if admin is not None:
+                await admin.close()
+            for pool in self._pools:
+                await pool.close()
+            await master.done()
+
+    async def _start_admin(self) -> AdminServer | None:
         if self.fronts.admin is None:
             return None
         admin = Admin(
             settings=lambda: self.settings,
             decisions=self._log,
             listeners=lambda: self.fronts.clients,
-            draining=lambda: self._stopping,
+            draining=self._stopping.is_set,
+            reloaded=lambda: self._reloads.last,
         )
         return await admin.start(self.fronts.admin)
 
-    def _stop(self, stopped: asyncio.Event) -> None:
-        if self._stopping:
-            log.warning("stopped at once by a second signal")
-            self._log.close()
-            sys.exit(1)
-        self._stopping = True
-        stopped.set()
+    # -- signals ------------------------------------------------------------------------------------------------------
 
-    def _rotate(self) -> None:
-        """SIGHUP: open the log's path anew, so that the file can be rotated."""
+    def _take_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop)
+        loop.add_signal_handler(signal.SIGHUP, self._hang_up)
+
+    def _stop(self) -> None:
+        if self._stopping.is_set():
+            log.warning("stopping at once, by a second signal")
+            self._hurry.set()
+        self._stopping.set()
+
+    def _hang_up(self) -> None:
+        """SIGHUP: open the log's path anew, so that the file can be rotated, and reload."""
         try:
             self._log.reopen()
         except Exception as error:
             log.error("the decision log was not reopened: %s", error)  # noqa: TRY400 - one line is enough
+        self._reloads.request()
+
+    # -- reload -------------------------------------------------------------------------------------------------------
+
+    async def _apply(self, settings: Settings) -> None:
+        """Let new settings take over. Whatever fails, fails before anything has changed."""
+        if fixed := fixed_changes(self.settings, settings):
+            raise ReloadRefused("\n".join(fixed))
+        prepared = await asyncio.to_thread(self._services.prepare, settings)
+        fronts, fresh = _bind(settings, self.fronts)
+
+        def commit() -> None:
+            self._policies.current = self._services.adopt(prepared)
+            self.settings, self.fronts = settings, fronts
+            self._listeners.limits = _limits(settings)
+            self._listeners.clients = settings.limits.clients
+            self._unsent.budget = _unsent_bytes(settings)
+
+        try:
+            await self._listeners.replace(fronts.clients, commit)
+        except BaseException:
+            if self.fronts is not fronts:
+                for listener in fresh:
+                    listener.remove()
+            raise
+        self._tell_limit(settings)
+        self._running.changed(self)
+
+    def _watched(self) -> Iterable[Path]:
+        named = (path for endpoint in self.settings.endpoints for path in (endpoint.grant_path, endpoint.ca))
+        found = {*(self._running.files or ()), *(path for path in named if path is not None)}
+        return found | self._reloads.blamed
+
+    def _named(self) -> frozenset[Path]:
+        return frozenset().union(*(named_by(path) for path in self._running.files or ()))
+
+    def _tell_limit(self, settings: Settings) -> None:
+        if warning := raise_limit(settings.limits.clients, PoolLimits().total):
+            self._running.say(f"warning: {warning}")
 
 
-def _bind(settings: Settings) -> Fronts:
-    return Fronts(
-        proxy=None if settings.proxy is None else bind(settings.proxy, setting="proxy"),
-        endpoints=tuple(
-            bind(endpoint.listen, setting=f"endpoints[{number}].listen", endpoint=endpoint.name)
+async def _end(work: Sequence[asyncio.Task[None]]) -> None:
+    for task in work:
+        task.cancel()
+    if work:
+        await asyncio.wait(work)
+
+
+def _limits(settings: Settings) -> Limits:
+    return Limits(head_bytes=settings.limits.header_bytes, idle=settings.limits.client_idle)
+
+
+def _every(fronts: Fronts) -> tuple[Listener, ...]:
+    return fronts.clients if fronts.admin is None else (*fronts.clients, fronts.admin)
+
+
+def _unsent_bytes(settings: Settings) -> int:
+    return max(_UNSENT_BYTES, _UNSENT_ANSWERS * settings.limits.body_bytes)
+
+
+def _bind(settings: Settings, old: Fronts | None) -> tuple[Fronts, list[Listener]]:
+    """The sockets of `settings`, those of `old` that serve on among them, and which are new: all of them, or none."""
+    kept = [] if old is None else list(old.clients)
+    fresh: list[Listener] = []
+
+    def have(listen: Listen, setting: str, endpoint: str | None = None) -> Listener:
+        for listener in kept:
+            if listener.serves(listen, endpoint):
+                kept.remove(listener)
+                return listener.renamed(setting, endpoint)
+        fresh.append(bind(listen, setting=setting, endpoint=endpoint))
+        return fresh[-1]
+
+    try:
+        admin = None if old is None else old.admin
+        if old is None and settings.admin is not None:
+            admin = have(settings.admin, "admin")
+        proxy = None if settings.proxy is None else have(settings.proxy, "proxy")
+        endpoints = tuple(
+            have(endpoint.listen, f"endpoints[{number}].listen", endpoint.name)
             for number, endpoint in enumerate(settings.endpoints)
             if endpoint.listen is not None
-        ),
-        admin=None if settings.admin is None else bind(settings.admin, setting="admin"),
-    )
+        )
+    except BaseException:
+        for listener in fresh:
+            listener.remove()
+        raise
+    return Fronts(proxy=proxy, endpoints=endpoints, admin=admin), fresh

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import final
 
 from addons.boxes import Box, Boxes
@@ -9,6 +10,7 @@ from addons.gate import Gate
 from addons.policy import Judged, Policy, Relayed, Service, Tunnels
 from grants.endpoint import Endpoint
 from grants.message import Origin
+from proxy.capture import CaptureFile
 from proxy.secrets import EndpointVault, parse_source
 from proxy.settings.model import Assurance, EndpointSettings, Settings, is_written_inside
 from proxy.state import StartRefused, reason
@@ -16,52 +18,93 @@ from proxy.upstream import Dialler, Pool, StreamingClient, Trust, TrustInvalid, 
 
 BOXES = "boxes"
 """The name of the vault that holds the boxes' tokens, for messages."""
+# Not the name of an endpoint: those have no colon alone in front.
+_BOXES_KEY = f":{BOXES}"
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Parts:
+    """What of an endpoint takes time or may fail: made in a thread, shared with nobody yet."""
+
+    settings: EndpointSettings
+    vault: EndpointVault
+    trust: Trust | None
+    core: Endpoint | None
+    capture: CaptureFile | None
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """Settings whose secrets and bundles have been read: `Services.adopt` puts them in force."""
+
+    settings: Settings
+    parts: tuple[_Parts, ...] = field(repr=False)
+    boxes: EndpointVault | None = field(repr=False)
 
 
 @final
 class Services:
-    """Makes the policy of settings. What every policy shares, the pool and the system's trust, lives as long as this.
+    """Makes the policy of settings. What every policy shares lives as long as this: the pools, the system's trust, and
+    an endpoint's count of requests in flight.
 
     A new policy takes over, from the one before it, the values that its vaults held: an answer may still not hold them.
+
+    Args:
+        judged: connections for requests of semantic endpoints.
+        streams: connections for relays, which may last long, and keep no judged request waiting.
     """
 
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
+    def __init__(self, judged: Pool, streams: Pool) -> None:
+        self._pool = judged
+        self._streams = streams
         self._system: Trust | None = None
         self._vaults: dict[str, EndpointVault] = {}
+        self._gates: dict[str, tuple[int, Gate]] = {}
 
-    def policy(self, settings: Settings) -> Policy:
-        """The policy of `settings`, with every secret read once. Blocks.
+    def prepare(self, settings: Settings) -> Prepared:
+        """Read every secret and bundle once. Blocks, and changes nothing: for a thread.
 
         Raises:
-            StartRefused: one line for each secret, token or CA bundle that cannot be used. Nothing has changed.
+            StartRefused: one line for each secret, token, CA bundle or capture file that cannot be used.
         """
         problems: list[str] = []
         vaults: dict[str, EndpointVault] = {}
-        services = []
+        parts = []
         for endpoint in settings.endpoints:
             vault = vaults[endpoint.name] = self._vault(endpoint.name, endpoint.secrets, settings, problems)
             try:
-                services.append(self._service(settings, endpoint, vault))
+                parts.append(self._parts(settings, endpoint, vault))
             except StartRefused as refused:
                 problems.append(str(refused))
         boxes = None
         if settings.boxes:
             tokens = {box.name: box.token for box in settings.boxes}
-            # Not the name of an endpoint: those have no colon alone in front.
-            vaults[f":{BOXES}"] = self._vault(BOXES, tokens, settings, problems)
-            boxes = Boxes(
-                [Box(name=box.name, endpoints=box.endpoints, tunnels=box.tunnels) for box in settings.boxes],
-                vaults[f":{BOXES}"],
-            )
+            boxes = vaults[_BOXES_KEY] = self._vault(BOXES, tokens, settings, problems)
         if not problems:
             problems += _same_values(vaults)
         if problems:
             raise StartRefused("\n".join(problems))
+        return Prepared(settings=settings, parts=tuple(parts), boxes=boxes)
+
+    def adopt(self, prepared: Prepared) -> Policy:
+        """The policy of what was prepared. Does not block; from here on its vaults are the ones that live."""
+        settings = prepared.settings
+        gates = {endpoint.name: self._gate(endpoint) for endpoint in settings.endpoints}
+        services = [self._service(settings, parts, gates[parts.settings.name][1]) for parts in prepared.parts]
+        vaults = {parts.settings.name: parts.vault for parts in prepared.parts}
+        boxes = None
+        if prepared.boxes is not None:
+            vaults[_BOXES_KEY] = prepared.boxes
+            boxes = Boxes(
+                [Box(name=box.name, endpoints=box.endpoints, tunnels=box.tunnels) for box in settings.boxes],
+                prepared.boxes,
+            )
         for name, vault in vaults.items():
             if (previous := self._vaults.get(name)) is not None:
                 vault.succeed(previous)
-        self._vaults = vaults
+        self._vaults, self._gates = vaults, gates
         return Policy.of(services, boxes=boxes, tunnels=_tunnels(settings))
 
     def _vault(self, name: str, secrets: Mapping[str, str], settings: Settings, problems: list[str]) -> EndpointVault:
@@ -70,47 +113,69 @@ class Services:
         problems += vault.check()
         return vault
 
-    def _service(self, settings: Settings, endpoint: EndpointSettings, vault: EndpointVault) -> Service:
+    def _gate(self, endpoint: EndpointSettings) -> tuple[int, Gate]:
+        """The endpoint's own for as long as its limit stays: what is in flight counts also after a reload."""
+        kept = self._gates.get(endpoint.name)
+        if kept is not None and kept[0] == endpoint.concurrent:
+            return kept
+        return endpoint.concurrent, Gate(endpoint.concurrent)
+
+    def _parts(self, settings: Settings, endpoint: EndpointSettings, vault: EndpointVault) -> _Parts:
+        core = None
+        if endpoint.assurance is Assurance.SEMANTIC:
+            if endpoint.grant is None:
+                raise ValueError("a semantic endpoint without a grant")
+            core = Endpoint.of(
+                name=endpoint.name,
+                upstream=endpoint.upstream,
+                base=endpoint.base,
+                grant=endpoint.grant,
+                secrets=frozenset(endpoint.secrets),
+            )
+        return _Parts(
+            settings=endpoint,
+            vault=vault,
+            trust=self._trust(endpoint) if endpoint.upstream.scheme == "https" else None,
+            core=core,
+            capture=CaptureFile(settings.state, endpoint.name) if endpoint.capture else None,
+        )
+
+    def _service(self, settings: Settings, parts: _Parts, gate: Gate) -> Service:
+        endpoint = parts.settings
         return Service(
             name=endpoint.name,
             upstream=endpoint.upstream,
             base=endpoint.base,
             secrets=frozenset(endpoint.secrets),
-            vault=vault,
+            vault=parts.vault,
             timeout=endpoint.total_timeout,
-            way=self._judged(settings, endpoint)
-            if endpoint.assurance is Assurance.SEMANTIC
-            else self._relayed(endpoint),
+            way=self._judged(settings, parts) if parts.core is not None else self._relayed(parts),
             hosts=frozenset(endpoint.hosts),
             inject=endpoint.inject,
-            gate=Gate(endpoint.concurrent),
+            gate=gate,
+            capture=parts.capture,
         )
 
-    def _judged(self, settings: Settings, endpoint: EndpointSettings) -> Judged:
-        if endpoint.grant is None:
-            raise ValueError("a semantic endpoint without a grant")
-        core = Endpoint.of(
-            name=endpoint.name,
-            upstream=endpoint.upstream,
-            base=endpoint.base,
-            grant=endpoint.grant,
-            secrets=frozenset(endpoint.secrets),
-        )
+    def _judged(self, settings: Settings, parts: _Parts) -> Judged:
+        endpoint = parts.settings
+        if parts.core is None or parts.trust is None:
+            raise ValueError("a semantic endpoint without a grant, or without TLS")
         upstream = UpstreamClient(
             self._pool,
             endpoint.upstream,
-            self._trust(endpoint),
+            parts.trust,
             connect_timeout=endpoint.connect_timeout,
             consented=_consented(endpoint),
             allow_inside=endpoint.allow_inside,
         )
-        return Judged(endpoint=core, upstream=upstream, body_limit=settings.limits.body_bytes)
+        return Judged(endpoint=parts.core, upstream=upstream, body_limit=settings.limits.body_bytes)
 
-    def _relayed(self, endpoint: EndpointSettings) -> Relayed:
+    def _relayed(self, parts: _Parts) -> Relayed:
+        endpoint = parts.settings
         upstream = StreamingClient(
-            self._pool,
+            self._streams,
             endpoint.upstream,
-            self._trust(endpoint) if endpoint.upstream.scheme == "https" else None,
+            parts.trust,
             consented=_consented(endpoint),
             allow_inside=endpoint.allow_inside,
             idle=endpoint.idle_timeout,
@@ -160,7 +225,7 @@ def _same_values(vaults: dict[str, EndpointVault]) -> list[str]:
     for vault_name, vault in sorted(vaults.items()):
         for name, secret in vault.current.items():
             digest = hashlib.sha256(secret.reveal()).digest()
-            if vault_name == f":{BOXES}":
+            if vault_name == _BOXES_KEY:
                 if digest in seen:
                     problems.append(f"box `{name}`: its token is also that of {seen[digest]}; give it one of its own")
                 seen[digest] = f"box `{name}`"

@@ -97,8 +97,10 @@ def read_private(path: Path, what: str) -> bytes | None:
     return data
 
 
-def write_whole(path: Path, data: bytes, mode: int = PRIVATE_FILE) -> None:
-    """Put `data` at `path` in one step, on disk before it has its name.
+def write_whole(
+    path: Path, data: bytes, mode: int = PRIVATE_FILE, *, remedy: str = "make room or name another state"
+) -> None:
+    """Put `data` at `path` in one step, on disk before it has its name. `remedy` is what helps where it fails.
 
     Raises:
         StartRefused: it cannot be written; what was at `path` is still there.
@@ -120,7 +122,7 @@ def write_whole(path: Path, data: bytes, mode: int = PRIVATE_FILE) -> None:
         finally:
             temporary.unlink(missing_ok=True)
     except OSError as error:
-        raise StartRefused(f"`{path}` cannot be written: {reason(error)}; make room or name another state") from None
+        raise StartRefused(f"`{path}` cannot be written: {reason(error)}; {remedy}") from None
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 import json
 import re
 import sys
-import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
@@ -29,7 +28,6 @@ type Found = tuple[bytes, Mapping[str, object]]
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _AGO = re.compile(r"([0-9]{1,6})([smhd])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
-_UNREADABLE = (OSError, EOFError, zlib.error)
 
 
 def _since(_: click.Context, __: click.Parameter, value: str | None) -> datetime | None:
@@ -80,6 +78,11 @@ def _filters(function: Callable[..., None]) -> Callable[..., None]:
     return function
 
 
+def _rotated(function: Callable[..., None]) -> Callable[..., None]:
+    """The option that reads older files too."""
+    return click.option("--all", "rotated", is_flag=True, help="Read the files that it was rotated into too.")(function)
+
+
 def _filter(options: Mapping[str, Any]) -> Filter:
     sets = {name: frozenset(value) for name, value in options.items() if name != "since"}
     return Filter(**sets, since=options["since"])
@@ -95,18 +98,19 @@ def _log(config: Path | None, log: Path | None) -> Path:
     return path
 
 
-def _read(path: Path, wanted: Filter) -> Iterator[Found]:
+def _read(path: Path, wanted: Filter, *, rotated: bool) -> Iterator[Found]:
     try:
-        for line, record in reader.records(path):
-            if wanted.takes(record):
-                yield line, record
-    except _UNREADABLE as error:
-        fail(_cannot_read(path, error))
+        for file in reader.with_rotated(path) if rotated else (path,):
+            for line, record in reader.records(file):
+                if wanted.takes(record):
+                    yield line, record
+    except reader.UNREADABLE as error:
+        fail(_cannot_read(getattr(error, "filename", None) or path, error))
 
 
 def _cannot_read(path: object, error: Exception) -> str:
     cause = getattr(error, "strerror", None) or "it is damaged"
-    return f"`{path}` cannot be read: {cause.lower()}; name another with --log"
+    return f"`{path}` cannot be read: {cause[:1].lower()}{cause[1:]}; name another with --log"
 
 
 @click.group("audit", epilog="Example: grantproxy audit show --verdict deny --since 1h")
@@ -116,13 +120,14 @@ def command() -> None:
 
 @command.command()
 @_place
+@_rotated
 @_filters
 @click.option("-n", "--limit", type=click.IntRange(min=1), default=100, show_default=True, help="The last so many.")
 @click.option("--json", "as_json", is_flag=True, help="Print the records as they are.")
-def show(config: Path | None, log: Path | None, limit: int, as_json: bool, **options: Any) -> None:
+def show(config: Path | None, log: Path | None, rotated: bool, limit: int, as_json: bool, **options: Any) -> None:
     """Show the records that match, oldest first."""
     path = _log(config, log)
-    found = deque(_read(path, _filter(options)), maxlen=limit)
+    found = deque(_read(path, _filter(options), rotated=rotated), maxlen=limit)
     if not found:
         click.echo(_nothing(path, options), err=True)
     elif as_json:
@@ -171,7 +176,7 @@ def _last(path: Path, wanted: Filter, limit: int) -> tuple[deque[Found], int]:
                 record = as_record(raw[:-1])
                 if record is not None and wanted.takes(record):
                     last.append((raw[:-1], record))
-    except _UNREADABLE as error:
+    except reader.UNREADABLE as error:
         fail(_cannot_read(path, error))
     return last, end
 
@@ -211,7 +216,7 @@ def verify_command(
     chosen = files or reader.with_rotated(_log(config, log))
     try:
         verdict = verify(chosen, heads=heads, after=after)
-    except _UNREADABLE as error:
+    except reader.UNREADABLE as error:
         fail(_cannot_read(getattr(error, "filename", None) or chosen[0], error))
     match verdict:
         case Intact():
@@ -237,12 +242,16 @@ def _echo_intact(intact: Intact, as_json: bool) -> None:
 
 @command.command()
 @_place
+@_rotated
 @_filters
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead.")
-def summary(config: Path | None, log: Path | None, as_json: bool, **options: Any) -> None:
-    """Count decisions by endpoint and operation, refusals by rule and reason, and say what helps."""
+def summary(config: Path | None, log: Path | None, rotated: bool, as_json: bool, **options: Any) -> None:
+    """Count decisions by endpoint and operation, refusals by rule and reason, and say what helps.
+
+    A stream counts once, when it begins; its end is no decision.
+    """
     path = _log(config, log)
-    counted = summarize(record for _, record in _read(path, _filter(options)))
+    counted = summarize(record for _, record in _read(path, _filter(options), rotated=rotated))
     if as_json:
         click.echo(json.dumps(asdict(counted), indent=2))
     elif not counted.operations:

@@ -35,9 +35,12 @@ def _what(record: Mapping[str, object]) -> object:
 
 
 def _why(record: Mapping[str, object]) -> str:
-    rule, reason = record.get("rule"), record.get("reason")
+    """Why it was refused; of a record that is no decision, what it is, and of an end, by whom."""
+    rule, reason, labels = record.get("rule"), record.get("reason"), record.get("labels")
     if record.get("event") == Event.INTENT:
         return "intent"
+    if record.get("event") == Event.END:
+        return ",".join(map(str, labels)) if isinstance(labels, list) and labels else "end"
     return "/".join(str(word) for word in (rule, reason) if word is not None)
 
 

@@ -26,6 +26,7 @@ from grants.references import referenced
 _SCHEME = "https://"
 _NO_HOST = Authority(host="upstream.invalid", port=443)
 _MAX_GRANT = 1024 * 1024
+_MAX_BODY = 32 * 1024 * 1024
 
 
 @click.command()
@@ -80,9 +81,13 @@ def _body(data: str | None) -> bytes:
     if data is None or not data.startswith("@"):
         return os.fsencode(data or "")
     try:
-        return Path(data[1:]).read_bytes()
+        with Path(data[1:]).open("rb") as file:
+            body = file.read(_MAX_BODY + 1)
     except OSError as error:
         raise click.UsageError(f"`{data[1:]}` cannot be read: {error.strerror}; name a file after the @") from None
+    if len(body) > _MAX_BODY:
+        raise click.UsageError(f"`{data[1:]}` is over 32 MiB, more than any body that is held; name a smaller file")
+    return body
 
 
 def _load(path: Path) -> Grant:

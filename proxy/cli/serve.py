@@ -1,12 +1,18 @@
 """`grantproxy serve`: run the proxy."""
 
 import asyncio
+import contextlib
 import json
-from collections.abc import Callable, Coroutine
+import os
+import stat
+import sys
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+
+from proxy.cli import fail
 
 if TYPE_CHECKING:
     from proxy.program import Program
@@ -14,6 +20,7 @@ if TYPE_CHECKING:
 
 DEFAULT_CONFIG = Path("grantproxy.yaml")
 DEFAULT_PROXY = "127.0.0.1:8080"
+_LAST_STANDARD = 2
 
 
 @click.command("serve")
@@ -23,6 +30,15 @@ DEFAULT_PROXY = "127.0.0.1:8080"
 @click.option("--admin", metavar="ADDRESS", help="With --endpoint: the admin listener (none).")
 @click.option("--state", metavar="DIRECTORY", help="With --endpoint: the state directory.")
 @click.option("--ready-file", type=click.Path(path_type=Path, dir_okay=False), help="Write the addresses here as JSON.")
+@click.option("--watch", is_flag=True, help="Reload when the settings or a file that they name change.")
+@click.option(
+    "--grace",
+    type=click.FloatRange(min=0),
+    default=30.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long SIGTERM waits for running requests.",
+)
 @click.option("--terse-denials", is_flag=True, help="Leave the detail out of refusals.")
 @click.option("-v", "--verbose", is_flag=True, help="More messages on stderr.")
 def command(
@@ -32,10 +48,15 @@ def command(
     admin: str | None,
     state: str | None,
     ready_file: Path | None,
+    watch: bool,
+    grace: float,
     terse_denials: bool,
     verbose: bool,
 ) -> None:
     """Run the proxy until SIGTERM. Prints where each front listens.
+
+    SIGHUP, or with --watch a changed file, reloads settings, grants and secrets: all of them, or none. SIGTERM finishes
+    what runs; a second one ends at once.
 
     \b
     grantproxy serve --config grantproxy.yaml
@@ -44,23 +65,32 @@ def command(
     """
     from proxy import logs
     from proxy.listeners import ListenFailed
-    from proxy.program import Program
+    from proxy.program import Program, Running
     from proxy.state import StartRefused
 
     logs.configure(verbose=verbose)
     fronts = {"proxy": proxy, "admin": admin, "state": state}
-    settings = _settings(config, endpoints, {key: value for key, value in fronts.items() if value is not None})
+    load = _loader(config, endpoints, {key: value for key, value in fronts.items() if value is not None})
+    settings = _settings(load)
+    _hold_standard_streams(settings)
     try:
-        program = Program(settings, terse=terse_denials)
+        running = Running(
+            load=load,
+            files=(() if endpoints else (config or DEFAULT_CONFIG,)) if watch else None,
+            grace=grace,
+            say=lambda line: _say(line, err=True),
+            changed=lambda program: _tell_again(program, ready_file),
+        )
+        program = Program(settings, terse=terse_denials, running=running)
+        _run(program.run(lambda running: _announce(running, ready_file)))
     except (StartRefused, ListenFailed) as refused:
         for line in str(refused).splitlines():
             click.echo(f"error: {line}", err=True)
         raise SystemExit(1) from None
-    _run(program.run(lambda running: _announce(running, ready_file)))
 
 
-def _settings(config: Path | None, endpoints: tuple[str, ...], fronts: dict[str, str]) -> "Settings":
-    from grants.problems import Invalid
+def _loader(config: Path | None, endpoints: tuple[str, ...], fronts: dict[str, str]) -> "Callable[[], Settings]":
+    """What reads the settings, now and at each reload."""
     from proxy.settings import load_settings, settings_from_endpoints
 
     if config is not None and endpoints:
@@ -68,15 +98,21 @@ def _settings(config: Path | None, endpoints: tuple[str, ...], fronts: dict[str,
     if fronts and not endpoints:
         named = ", ".join(f"--{key}" for key in fronts)
         raise click.UsageError(f"{named} goes with --endpoint; a settings file says it itself")
+    if endpoints:
+        return lambda: settings_from_endpoints(
+            endpoints,
+            proxy=fronts.get("proxy", DEFAULT_PROXY),
+            admin=fronts.get("admin"),
+            state=fronts.get("state"),
+        )
+    return lambda: load_settings(config or DEFAULT_CONFIG)
+
+
+def _settings(load: "Callable[[], Settings]") -> "Settings":
+    from grants.problems import Invalid
+
     try:
-        if endpoints:
-            return settings_from_endpoints(
-                endpoints,
-                proxy=fronts.get("proxy", DEFAULT_PROXY),
-                admin=fronts.get("admin"),
-                state=fronts.get("state"),
-            )
-        return load_settings(config or DEFAULT_CONFIG)
+        return load()
     except Invalid as invalid:
         for problem in invalid.problems:
             click.echo(f"{problem}", err=True)
@@ -96,30 +132,83 @@ def _run(work: Coroutine[None, None, None]) -> None:
         runner.run(work)
 
 
+def _hold_standard_streams(settings: "Settings") -> None:
+    """Fill the places of closed standard streams: the next file opened would have one, and our messages in it."""
+    if settings.audit.path is None and sys.stdout is None:
+        fail("`audit.path` is `stdout`, which is closed; open it, or set a file")
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _LAST_STANDARD:
+        pass
+    os.close(descriptor)
+
+
 def _announce(program: "Program", ready_file: Path | None) -> None:
-    """Say where everything listens, and in the ready file too. Where stdout takes the records, stderr is told."""
-    err = program.settings.audit.path is None
-    fronts = program.fronts
-    urls = {str(listener.endpoint): _url(str(listener.address)) for listener in fronts.endpoints}
+    """Say where everything listens, in the ready file first. Where stdout takes the records, stderr is told."""
+    if ready_file is not None:
+        _write_ready(program, ready_file)
+    _say("\n".join(_places(program)), err=program.settings.audit.path is None)
+
+
+def _places(program: "Program") -> Iterator[str]:
+    fronts, urls = program.fronts, _urls(program)
     if fronts.proxy is not None:
-        click.echo(f"proxy on {fronts.proxy.address}", err=err)
+        yield f"proxy on {fronts.proxy.address}"
     for endpoint in program.settings.endpoints:
         where = f" on {urls[endpoint.name]}" if endpoint.name in urls else ""
-        click.echo(f"endpoint {endpoint.name} ({endpoint.assurance}){where} -> {endpoint.upstream}", err=err)
+        yield f"endpoint {endpoint.name} ({endpoint.assurance}){where} -> {endpoint.upstream}"
     if fronts.admin is not None:
-        click.echo(f"admin on {_url(str(fronts.admin.address))}", err=err)
-    click.echo(f"ca {program.ca.path}", err=err)
-    click.echo("ready", err=err)
+        yield f"admin on {_url(str(fronts.admin.address))}"
+    yield f"ca {program.ca.path}"
+    yield "ready"
+
+
+def _write_ready(program: "Program", path: Path) -> None:
+    """Write where everything listens, for a program that waits for it.
+
+    Raises:
+        StartRefused: it cannot be written, or something that is no file has its name.
+    """
+    from proxy.state import StartRefused, write_whole
+
+    fronts = program.fronts
+    document = {
+        "proxy": None if fronts.proxy is None else str(fronts.proxy.address),
+        "admin": None if fronts.admin is None else _url(str(fronts.admin.address)),
+        "endpoints": _urls(program),
+        "ca": str(program.ca.path),
+    }
+    with contextlib.suppress(OSError):  # missing, or said better by the write
+        if not stat.S_ISREG(path.lstat().st_mode):
+            raise StartRefused(f"ready file `{path}` is not a regular file; set `--ready-file` to another path")
+    write_whole(path, json.dumps(document).encode() + b"\n", remedy="set `--ready-file` to another path")
+
+
+def _say(text: str, *, err: bool) -> None:
+    """Print, or go on without: a program that serves does not end because nobody hears where."""
+    try:
+        click.echo(text, err=err)
+    except OSError as error:
+        # What is still in the buffer would fail once more at the end.
+        nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+        os.dup2(nowhere, 2 if err else 1)
+        os.close(nowhere)
+        if not err:
+            cause = (error.strerror or type(error).__name__).lower()
+            _say(f"warning: standard output cannot be written: {cause}; `--ready-file` tells the addresses", err=True)
+
+
+def _tell_again(program: "Program", ready_file: Path | None) -> None:
+    """After a reload, which may have changed the addresses."""
+    from proxy.state import StartRefused
+
     if ready_file is not None:
-        document = {
-            "proxy": None if fronts.proxy is None else str(fronts.proxy.address),
-            "admin": None if fronts.admin is None else _url(str(fronts.admin.address)),
-            "endpoints": urls,
-            "ca": str(program.ca.path),
-        }
-        temporary = ready_file.with_name(f".{ready_file.name}.new")
-        temporary.write_text(json.dumps(document) + "\n")
-        temporary.rename(ready_file)
+        try:
+            _write_ready(program, ready_file)
+        except StartRefused as refused:
+            _say(f"error: {refused}", err=True)
+
+
+def _urls(program: "Program") -> dict[str, str]:
+    return {str(listener.endpoint): _url(str(listener.address)) for listener in program.fronts.endpoints}
 
 
 def _url(address: str) -> str:

@@ -1,8 +1,9 @@
 """The decision log: one chained JSON line a record, and its reader. The record's JSON Schema is in `schema`."""
 
 from .lines import FIELDS, compose
+from .stream import StreamLog
 from .verify import Broken, Intact, Place, verify
-from .writer import FileLog, StreamLog, Sync, open_log
+from .writer import FileLog, open_log
 
 __all__ = [
     "FIELDS",
@@ -11,7 +12,6 @@ __all__ = [
     "Intact",
     "Place",
     "StreamLog",
-    "Sync",
     "compose",
     "open_log",
     "verify",

@@ -4,8 +4,11 @@ Whoever writes holds the file's lock, so that processes that share a log never w
 the end without a line end was never acknowledged to anybody: it becomes a line of its own, which `verify` reports.
 """
 
+import errno
+import fcntl
 import os
 import stat
+import time
 from pathlib import Path
 
 from proxy.state import PRIVATE_FILE, StartRefused, reason, require_private
@@ -17,6 +20,7 @@ WHAT = "decision log"
 _BEGINNING = b'{"id":'
 _CHUNK = 64 * 1024
 _SEARCHED = 4 * 1024 * 1024
+_PAUSE_SECONDS = 0.0005
 
 
 def open_file(path: Path) -> int:
@@ -41,6 +45,29 @@ def open_file(path: Path) -> int:
         os.close(descriptor)
         raise
     return descriptor
+
+
+def lock(descriptor: int, seconds: float) -> None:
+    """Take the file's lock, waiting at most `seconds` for another process that has it: the caller may be the loop.
+
+    Raises:
+        OSError: it is not to be had, or there are no locks.
+    """
+    deadline = None
+    while True:
+        try:
+            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            now = time.monotonic()
+            deadline = now + seconds if deadline is None else deadline
+            if now >= deadline:
+                raise OSError(errno.EAGAIN, "another program holds its lock") from None
+        time.sleep(_PAUSE_SECONDS)
+
+
+def unlock(descriptor: int) -> None:
+    """Give the file's lock back."""
+    fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
 def close_off(descriptor: int) -> None:

@@ -1,13 +1,21 @@
 """Reading a log: its lines, rotated files beside it, and new lines as they come."""
 
+import errno
+import glob
 import gzip
 import os
+import stat
 import time
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
 from .chain import as_record
 
+LONGEST_LINE = 1024 * 1024
+"""Bytes of a line that are read: far more than a record has, so that no file is read into memory whole."""
+UNREADABLE = (OSError, EOFError, zlib.error)
+"""What reading raises where a file cannot be read, or is packed and damaged."""
 _POLL_SECONDS = 0.2
 
 
@@ -15,10 +23,16 @@ def read_lines(path: Path) -> Iterator[bytes]:
     """The lines of a file, each with its line end but perhaps the last. A `.gz` file is unpacked.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: it cannot be read, is a device, or has a line of over 1 MiB.
     """
     with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
-        yield from file
+        mode = os.fstat(file.fileno()).st_mode
+        if not stat.S_ISREG(mode) and not stat.S_ISFIFO(mode):
+            raise OSError(errno.EINVAL, "it is no file", str(path))
+        while line := file.readline(LONGEST_LINE + 1):
+            if len(line) > LONGEST_LINE:
+                raise OSError(errno.EFBIG, "it has a line of over 1 MiB, so it is no decision log", str(path))
+            yield line
 
 
 def records(path: Path) -> Iterator[tuple[bytes, dict[str, object]]]:
@@ -35,10 +49,10 @@ def records(path: Path) -> Iterator[tuple[bytes, dict[str, object]]]:
 def with_rotated(path: Path) -> tuple[Path, ...]:
     """The log and the files that it was rotated into (`NAME.1`, `NAME-20260101.gz`), oldest first by first record."""
     found: list[tuple[str, Path]] = []
-    for other in path.parent.glob(f"{path.name}[.-]*"):
+    for other in path.parent.glob(f"{glob.escape(path.name)}[.-]*"):
         try:
-            first = next(records(other), None)
-        except (OSError, EOFError):
+            first = next(records(other), None) if other.is_file() else None
+        except UNREADABLE:
             first = None
         if first is not None:
             found.append((str(first[1].get("ts")), other))

@@ -10,7 +10,7 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from addons.record import Event, Mode, Signal
+from addons.record import EndedBy, Event, Mode, Signal
 from grants.decision import Reason, Rule
 from grants.model import Effect
 
@@ -68,7 +68,7 @@ def build() -> dict[str, object]:
             "items": {"type": "string", "pattern": r"^[A-Za-z0-9._/-]{1,256}$"},
         },
         "signals": {"type": "array", "uniqueItems": True, "items": {"enum": [signal.value for signal in Signal]}},
-        "labels": {"type": "array", "items": {"type": "string", "pattern": r"^[a-z0-9][a-z0-9._:-]{0,63}$"}},
+        "labels": {"type": "array", "uniqueItems": True, "items": {"enum": [side.value for side in EndedBy]}},
         "grant_digest": _or_null({"type": "string", "pattern": r"^sha256:[0-9a-f]{64}$"}),
     }
     return {

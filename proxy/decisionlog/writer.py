@@ -5,42 +5,40 @@ which only a part could be written is taken back at once, so the file stays JSON
 writable until a write goes through; the state of the disk is asked again at most once a second, so that a program that
 sends no more requests comes back by itself.
 
-Times, on the developers' machine: a record costs about 9 µs; with `sync: always` also what the disk takes for an fsync,
-on the event loop, which is some milliseconds on a disk without a write cache.
+A file that was removed, or that another took the place of, is noticed at the write: a record counts only when the file
+that it is in still has a name. A file that was moved away has one; it is written to until SIGHUP.
+
+Times, on the developers' machine: a record costs about 12 µs; with `sync: always` also what the disk takes for an
+fsync, on the event loop, which is some milliseconds on a disk without a write cache.
 """
 
 import contextlib
 import errno
-import fcntl
+import logging
 import os
-import select
 import threading
 import time
-from enum import StrEnum
+from collections import deque
 from pathlib import Path
 from typing import final
 
 from addons.ports import LogUnavailable
 from addons.record import Record
+from proxy.settings.model import Sync
 from proxy.state import StartRefused, reason
 
 from .chain import Chain
-from .files import WHAT, close_off, last_link, open_file
+from .files import WHAT, close_off, last_link, lock, open_file, unlock
+from .stream import StreamLog
+
+log = logging.getLogger(__name__)
 
 STDOUT = "stdout"
 _INTERVAL_SECONDS = 1.0
 _PROBE_SECONDS = 1.0
 _PROBE = b"\n" * 4096
-_CUT = b"!\n"
-"""Ends a line that was cut, so that it is no record even when only its line end was missing."""
-
-
-class Sync(StrEnum):
-    """When the log is forced to the disk: after each record, each second, or when the system likes to."""
-
-    ALWAYS = "always"
-    INTERVAL = "interval"
-    OFF = "off"
+_LOCK_SECONDS = 0.05
+_LOCK_SECONDS_AT_START = 5.0
 
 
 @final
@@ -62,8 +60,8 @@ class FileLog:
         self._sync_failed = False
         self._gone = False
         self._probed = 0.0
-        self._swap = threading.Lock()
-        self._fd = self._open()
+        self._retired: deque[int] = deque()
+        self._fd = self._open(_LOCK_SECONDS_AT_START)
         self._closed = threading.Event()
         self._keeper = threading.Thread(target=self._keep, name="decision-log", daemon=True)
         self._keeper.start()
@@ -81,12 +79,16 @@ class FileLog:
     @property
     def writable(self) -> bool:
         """False from a failed write until one succeeds. While it is False, tries one (at most once a second)."""
-        if (self._failed or self._sync_failed) and time.monotonic() - self._probed >= _PROBE_SECONDS:
+        if self._trouble and time.monotonic() - self._probed >= _PROBE_SECONDS:
             self._probed = time.monotonic()
             with contextlib.suppress(OSError, StartRefused):
                 self._probe()
                 self._failed = False
-        return not (self._failed or self._sync_failed)
+        return not self._trouble and self._keeper.is_alive()
+
+    @property
+    def _trouble(self) -> bool:
+        return self._failed or self._sync_failed or self._gone
 
     def write(self, record: Record) -> None:
         """Append one record.
@@ -95,13 +97,9 @@ class FileLog:
             LogUnavailable: it is not in the log.
         """
         try:
-            if self._gone:
-                self.reopen()
-            fcntl.flock(self._fd, fcntl.LOCK_EX)
-            try:
-                self._append(record)
-            finally:
-                fcntl.flock(self._fd, fcntl.LOCK_UN)
+            if not self._keeper.is_alive():
+                raise OSError(errno.ESRCH, "its keeper is not running")
+            self._write(record)
         except (OSError, StartRefused) as error:
             self._failed = True
             self._probed = time.monotonic()
@@ -109,39 +107,51 @@ class FileLog:
             raise LogUnavailable(f"{WHAT} `{self._path}` cannot be written: {cause}") from None
         self._failed = False
 
+    def _write(self, record: Record) -> None:
+        if self._gone or self._removed():
+            self.reopen()
+        self._append(record)
+        if self._removed():  # since it was looked at: the record is needed once more, where it can be found
+            self.reopen()
+            self._append(record)
+
     def reopen(self) -> None:
         """Open the path anew (SIGHUP, after the file was moved away). The chain goes on in the new file.
+
+        The keeper syncs and closes the old one.
 
         Raises:
             StartRefused: it cannot be opened; the log goes on in the file that it had.
         """
-        fresh = self._open()
-        with self._swap:
-            old, self._fd = self._fd, fresh
-            self._end = -1
-            self._gone = False
-        with contextlib.suppress(OSError):  # what cannot be synced now would have shown before
-            if self._sync is not Sync.OFF:
-                os.fsync(old)
-        os.close(old)
+        fresh = self._open(self._patience)
+        old, self._fd = self._fd, fresh
+        self._end = -1
+        self._gone = False
+        self._retired.append(old)
 
     def close(self) -> None:
         """Sync, and close the file. Nothing may be written after it."""
         self._closed.set()
         self._keeper.join()
-        with contextlib.suppress(OSError):
-            if self._sync is not Sync.OFF:
-                os.fsync(self._fd)
-        os.close(self._fd)
+        self._retired.append(self._fd)
+        self._let_go()
 
-    def _open(self) -> int:
+    @property
+    def _patience(self) -> float:
+        """Seconds to wait for the lock, on the loop: none where the last write already waited in vain."""
+        return 0.0 if self._failed else _LOCK_SECONDS
+
+    def _removed(self) -> bool:
+        return os.fstat(self._fd).st_nlink == 0
+
+    def _open(self, seconds: float) -> int:
         descriptor = open_file(self._path)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            lock(descriptor, seconds)
             if last_link(descriptor) is None:
                 raise StartRefused(f"{WHAT} `{self._path}` holds something else; set `audit.path` to another file")
             close_off(descriptor)
-            fcntl.flock(descriptor, fcntl.LOCK_UN)
+            unlock(descriptor)
         except OSError as error:
             os.close(descriptor)
             raise StartRefused(
@@ -153,6 +163,13 @@ class FileLog:
         return descriptor
 
     def _append(self, record: Record) -> None:
+        lock(self._fd, self._patience)
+        try:
+            self._put(record)
+        finally:
+            unlock(self._fd)
+
+    def _put(self, record: Record) -> None:
         end = os.lseek(self._fd, 0, os.SEEK_END)
         if end != self._end:  # another process wrote, or the file is new to us: its last line may be torn
             close_off(self._fd)
@@ -186,9 +203,9 @@ class FileLog:
             self._linked = False
 
     def _probe(self) -> None:
-        if self._gone:
+        if self._gone or self._removed():
             self.reopen()
-        fcntl.flock(self._fd, fcntl.LOCK_EX)
+        lock(self._fd, 0.0)
         try:
             close_off(self._fd)
             end = os.lseek(self._fd, 0, os.SEEK_END)
@@ -201,80 +218,39 @@ class FileLog:
             finally:
                 self._take_back(end)
         finally:
-            fcntl.flock(self._fd, fcntl.LOCK_UN)
+            unlock(self._fd)
 
     def _keep(self) -> None:
-        """In a thread, each second: sync what was written, and see whether the file still has a name."""
+        """In a thread, each second: sync what was written, and see whether the file still has a name.
+
+        It outlives whatever goes wrong: a log that nobody looks after would seem well.
+        """
         while not self._closed.wait(_INTERVAL_SECONDS):
-            self._look_after()
+            try:
+                self._look_after()
+            except Exception as error:
+                if not self._sync_failed:
+                    log.error("%s `%s` cannot be looked after: %s", WHAT, self._path, type(error).__name__)  # noqa: TRY400 - one line is enough
+                self._sync_failed = True
 
     def _look_after(self) -> None:
-        with self._swap:
-            descriptor = os.dup(self._fd)
-        try:
-            if os.fstat(descriptor).st_nlink == 0:
-                self._gone = True
-            if self._sync is Sync.INTERVAL and self._unsynced:
-                self._unsynced = False
-                os.fsync(descriptor)
-        except OSError:
-            self._sync_failed = True
-        finally:
-            os.close(descriptor)
+        self._let_go()
+        descriptor = self._fd  # open for as long as this runs: what takes its place hands it to `_let_go`
+        if os.fstat(descriptor).st_nlink == 0:
+            self._gone = self._fd == descriptor
+        if self._sync is Sync.INTERVAL and self._unsynced:
+            self._unsynced = False
+            os.fsync(descriptor)
 
-
-@final
-class StreamLog:
-    """The log on a descriptor that is only written: `audit.path: stdout`, for containers.
-
-    A line that was cut is ended before the next one, and a new chain begins: `verify` reports the torn line.
-    """
-
-    def __init__(self, descriptor: int = 1) -> None:
-        self._fd = descriptor
-        self._chain = Chain()
-        self._failed = False
-        self._torn = False
-
-    @property
-    def head(self) -> str:
-        """The digest of this chain's last line, for `verify --head`."""
-        return self._chain.prev
-
-    @property
-    def writable(self) -> bool:
-        """False from a failed write until one succeeds, or until the reader takes bytes again."""
-        if self._failed:
-            poller = select.poll()
-            poller.register(self._fd, select.POLLOUT)
-            self._failed = [event for _, event in poller.poll(0)] != [select.POLLOUT]
-        return not self._failed
-
-    def write(self, record: Record) -> None:
-        """Append one record.
-
-        Raises:
-            LogUnavailable: it is not in the log, or only a part of it.
-        """
-        line = self._chain.next(record)
-        whole = _CUT + line + b"\n" if self._torn else line + b"\n"
-        try:
-            written = os.write(self._fd, whole)
-            if written != len(whole):
-                self._torn = self._torn or written > 0
-                self._chain.begin(self._chain.prev)
-                raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
-        except OSError as error:
-            self._failed = True
-            raise LogUnavailable(f"{WHAT} on standard output cannot be written: {reason(error)}") from None
-        self._torn = self._failed = False
-        self._chain.written(line)
-
-    def reopen(self) -> None:
-        """Nothing to do: the stream is not ours to open."""
-
-    def close(self) -> None:
-        """Nothing to do: the stream is not ours to close."""
+    def _let_go(self) -> None:
+        """Sync and close the files that are no longer written to. Only one thread at a time comes here."""
+        while self._retired:
+            descriptor = self._retired.popleft()
+            with contextlib.suppress(OSError):  # what cannot be synced now would have shown before
+                if self._sync is not Sync.OFF:
+                    os.fsync(descriptor)
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
 
 
 def open_log(path: str | Path, *, state: Path, sync: str = Sync.INTERVAL) -> FileLog | StreamLog:

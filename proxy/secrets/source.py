@@ -163,7 +163,12 @@ def parse_source(text: str, base: Path) -> EnvSource | FileSource | ExecSource:
             raise ReferenceInvalid("`env:` is followed by the name of a variable: letters, digits and underscores")
         return EnvSource(name=rest)
     if kind == "file":
-        return FileSource(path=base / Path(rest).expanduser())
+        try:
+            return FileSource(path=base / Path(rest).expanduser())
+        except RuntimeError:
+            raise ReferenceInvalid(
+                "`file:` names the home of somebody who is not known here; write it in full"
+            ) from None
     try:
         arguments = tuple(shlex.split(rest))
     except ValueError:

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import final
 
 from grants.canonical import parse_authority
+from grants.document import MAX_BYTES
 from grants.message import Authority, Origin
 from grants.place import Place
 from grants.problems import quoted
@@ -17,7 +18,7 @@ from proxy.settings.inject import load_inject
 from proxy.settings.model import Assurance, EndpointSettings, Listen, TcpListen
 from proxy.settings.reference import parse_reference
 from proxy.settings.upstream import parse_upstream
-from proxy.settings.values import parse_duration, parse_listen, read
+from proxy.settings.values import parse_duration, parse_listen, parse_path, read
 
 _NAME = re.compile(r"[A-Za-z0-9._:\[\]-]{1,253}")
 _SECRET_NAME = re.compile(r"[A-Za-z0-9._/-]+")
@@ -52,7 +53,8 @@ def load_endpoint(place: Place, *, directory: Path, grants: Grants) -> Candidate
     upstream = read(place.get("upstream"), partial(parse_upstream, https_only=semantic))
     listen = read(place.get("listen"), partial(parse_listen, directory=directory))
     path = place.get("grant")
-    grant_path = directory / path.text if path and assurance is not Assurance.TRUSTED_UPSTREAM else None
+    held = path if assurance is not Assurance.TRUSTED_UPSTREAM else None
+    grant_path = read(held, partial(parse_path, directory=directory))
     grant = grants.load(grant_path, path) if path and grant_path else None
     secrets, inject = _secrets(place, directory), load_inject(place)
     hosts = _hosts(place, listen)
@@ -82,7 +84,6 @@ def load_endpoint(place: Place, *, directory: Path, grants: Grants) -> Candidate
         listen=listen,
         ca=ca,
         hosts=hosts,
-        consented=upstream.consented,
         allow_inside=place.flag("allowInside"),
         capture=place.flag("capture"),
         websocket=place.flag("websocket"),
@@ -148,10 +149,28 @@ def _ca(place: Place, directory: Path) -> Path | None:
     bundle = place.get("ca")
     if bundle is None:
         return None
-    path = directory / bundle.text
+    path = read(bundle, partial(parse_path, directory=directory))
+    if path is None:
+        return None
     try:
-        if _CERTIFICATE not in read_bounded(path):
-            bundle.problem(f"{quoted(str(path))} holds no certificate; write the path of a PEM bundle")
+        wrong = _wrong_with(read_bounded(path))
     except Unreadable as unreadable:
-        bundle.problem(f"{quoted(str(path))} {unreadable}; write the path of a PEM bundle")
+        wrong = str(unreadable)
+    if wrong:
+        bundle.problem(f"{quoted(str(path))} {wrong}; write the path of a PEM bundle")
     return path
+
+
+def _wrong_with(bundle: bytes) -> str | None:
+    """What keeps a PEM bundle from being trusted at the start, or None."""
+    import ssl  # here: a quick `check` of settings without a bundle needs none
+
+    if len(bundle) > MAX_BYTES:
+        return "is over 1 MiB"
+    if _CERTIFICATE not in bundle:
+        return "holds no certificate"
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=bundle.decode("ascii", "ignore"))
+    except (ssl.SSLError, ValueError):
+        return "holds a certificate that cannot be read"
+    return None

@@ -9,7 +9,7 @@ from functools import cache, partial
 from pathlib import Path
 
 from grants.place import Place
-from grants.problems import Invalid, Problem, in_file_order
+from grants.problems import Invalid, Problem, in_file_order, quoted
 from grants.structure import Structure
 from proxy.settings.apart import hold_endpoints, hold_listeners, hold_tunnels
 from proxy.settings.boxes import load_boxes
@@ -19,7 +19,15 @@ from proxy.settings.files import Unreadable, read_bounded
 from proxy.settings.grantfiles import Grants
 from proxy.settings.model import Audit, Limits, Settings, Sync
 from proxy.settings.tunnels import load_tunnels
-from proxy.settings.values import parse_duration, parse_listen, parse_local_listen, parse_size, read
+from proxy.settings.values import (
+    ValueInvalid,
+    parse_duration,
+    parse_listen,
+    parse_local_listen,
+    parse_path,
+    parse_size,
+    read,
+)
 
 
 class SettingsInvalid(Invalid):
@@ -58,7 +66,8 @@ def settings_of(place: Place, *, directory: Path) -> Settings:
     endpoints = [load_endpoint(item, directory=directory, grants=grants) for item in place.items("endpoints")]
     proxy = read(place.get("proxy"), partial(parse_listen, directory=directory))
     admin = read(place.get("admin"), partial(parse_local_listen, directory=directory))
-    state = directory / found.text if (found := place.get("state")) else default_state()
+    # Absolute, as what is relative to it, the log, is named by its whole path from here on.
+    state = (read(place.get("state"), partial(parse_path, directory=directory)) or default_state()).absolute()
     audit, limits = _audit(place, state), _limits(place)
     tunnels, rules = load_tunnels(place)
     boxes = load_boxes(place, endpoints, directory=directory)
@@ -93,12 +102,30 @@ def default_state() -> Path:
 def _audit(place: Place, state: Path) -> Audit:
     audit = place.get("audit")
     path, sync = (audit.get("path"), audit.get("sync")) if audit else (None, None)
-    if path and (not path.text or "\0" in path.text):
-        path.problem("names no file; write a path, or `stdout`")
+    if path and path.text == "stdout":
+        file = None
+    else:
+        file = read(path, partial(_log_file, state=state)) or state / "decisions.jsonl"
     return Audit(
-        path=None if path and path.text == "stdout" else state / (path.text if path else "decisions.jsonl"),
+        path=file,
         sync=Sync(sync.text) if sync else Sync.INTERVAL,
     )
+
+
+def _log_file(text: str, *, state: Path) -> Path:
+    """The decision log's file: as far as can be seen before the start, it can be opened. `state` may not be there yet.
+
+    Raises:
+        ValueInvalid: it cannot.
+    """
+    path = parse_path(text, directory=state)
+    if path == state or path.name in ("", "..") or os.path.isdir(path):
+        raise ValueInvalid(f"{quoted(text)} is a directory; write the path of a file, or `stdout`")
+    if os.path.islink(path) or (os.path.exists(path) and not os.path.isfile(path)):
+        raise ValueInvalid(f"{quoted(text)} is not a regular file; write the path of one, or `stdout`")
+    if path.parent != state and not os.path.isdir(path.parent):
+        raise ValueInvalid(f"{quoted(text)} is in a directory that does not exist; make that, or write another path")
+    return path
 
 
 def _limits(place: Place) -> Limits:

@@ -84,7 +84,6 @@ class EndpointSettings:
         listen: the base-URL front; None for none.
         ca: the only bundle that is trusted for this upstream; None for the system's.
         hosts: further authorities by which clients may call the base URL.
-        consented: the upstream was written as an address or as `localhost`, so exactly that inside address is allowed.
         allow_inside: the upstream's name may resolve to an inside address.
         capture: requests are written to the endpoint's own file before the secrets are put in.
         websocket: an upgrade to WebSocket is relayed; `trusted-upstream` only.
@@ -105,7 +104,6 @@ class EndpointSettings:
     listen: Listen | None = None
     ca: Path | None = None
     hosts: tuple[Authority, ...] = ()
-    consented: bool = False
     allow_inside: bool = False
     capture: bool = False
     websocket: bool = False
@@ -199,7 +197,7 @@ class BoxSettings:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
-    """The decision log. `path` None: standard output."""
+    """The decision log. `path`: absolute, or None for standard output."""
 
     path: Path | None
     sync: Sync = Sync.INTERVAL
@@ -231,7 +229,7 @@ class Settings:
     Attributes:
         proxy: the forward proxy; None switches it off.
         admin: the admin listener; None switches it off.
-        state: directory of the CA, its key and the decision log.
+        state: directory of the CA, its key and the decision log, absolute.
         directory: where the settings file is; `exec:` commands run in it.
         boxes: the clients that are known; with none, whoever reaches a listener is let in, and all are local.
         broker: the front that speaks the broker protocol; None switches it off.

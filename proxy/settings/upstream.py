@@ -6,7 +6,6 @@ from typing import final
 
 from grants.canonical import DEFAULT_PORTS, parse_authority
 from grants.message import Origin
-from proxy.settings.model import is_written_inside
 from proxy.settings.values import ValueInvalid
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)([^?#]*)(\?[^#]*)?(#.*)?", re.DOTALL)
@@ -16,11 +15,10 @@ _SEGMENT = re.compile(r"[A-Za-z0-9._~!$&'()*+,=:@-]+")
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upstream:
-    """`consented`: the host was written as an address or as `localhost`."""
+    """Where an endpoint's requests go. `base`: the segments of the upstream's own path."""
 
     origin: Origin
     base: tuple[str, ...]
-    consented: bool
 
 
 def parse_upstream(text: str, *, https_only: bool) -> Upstream:
@@ -48,4 +46,4 @@ def parse_upstream(text: str, *, https_only: bool) -> Upstream:
     segments = tuple(path.removesuffix("/").split("/")[1:])
     if not all(_SEGMENT.fullmatch(segment) and segment not in (".", "..") for segment in segments):
         raise ValueInvalid("has a path that is not normal; leave out `//`, dot segments and everything encoded")
-    return Upstream(origin=origin, base=segments, consented=is_written_inside(origin.host))
+    return Upstream(origin=origin, base=segments)

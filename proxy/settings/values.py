@@ -57,6 +57,23 @@ def parse_duration(text: str) -> float:
     raise ValueInvalid("is not a duration; write a number and its unit, such as `10s`, `500ms` or `2m`")
 
 
+def parse_path(text: str, *, directory: Path) -> Path:
+    """A path as the settings have it: a relative one is relative to `directory`, `~` is the user's home.
+
+    Raises:
+        ValueInvalid: the system has no such paths.
+    """
+    if not text or "\0" in text:
+        raise ValueInvalid("is empty or holds a NUL; write a path")
+    try:
+        os.fsencode(text)
+        return directory / Path(text).expanduser()
+    except UnicodeEncodeError:
+        raise ValueInvalid("holds a character that no path can; write it without") from None
+    except RuntimeError:
+        raise ValueInvalid("begins with the home of somebody who is not known here; write the path in full") from None
+
+
 def parse_listen(text: str, *, directory: Path) -> Listen:
     """A listener's address, on this machine alone or not. A relative socket path is relative to `directory`.
 
@@ -64,8 +81,8 @@ def parse_listen(text: str, *, directory: Path) -> Listen:
         ValueInvalid: it cannot be read.
     """
     if text.startswith("unix:"):
-        path = directory / text.removeprefix("unix:")
-        if path == directory or "\0" in text:
+        path = parse_path(text.removeprefix("unix:"), directory=directory)
+        if path == directory:
             raise ValueInvalid("names no socket; write `unix:` and a path")
         if len(os.fsencode(path)) > _SOCKET_PATH_BYTES:
             raise ValueInvalid(f"is longer than the {_SOCKET_PATH_BYTES} bytes of a socket's path; use a shorter one")

@@ -41,11 +41,9 @@ class JudgedConnection(ssl.SSLObject):
 
     Attributes:
         server_name: the SNI, lower case; None when the client sent none or the hello has not come.
-        refused_name: the handshake was ended because of it.
     """
 
     server_name: str | None = None
-    refused_name: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +150,6 @@ def _name_check(host: str) -> Callable[[ssl.SSLObject, str | None, ssl.SSLContex
         known = name == host or (name is None and unnamed)
         if isinstance(connection, JudgedConnection):
             connection.server_name = name
-            connection.refused_name = not known
         return None if known else ssl.ALERT_DESCRIPTION_UNRECOGNIZED_NAME
 
     return check

@@ -6,9 +6,18 @@ and for streams; `tunnel` dials for CONNECT.
 """
 
 from .client import UpstreamClient
-from .pool import Pool, PoolLimits
+from .pool import STREAM_LIMITS, Pool, PoolLimits
 from .streaming import StreamingClient
 from .trust import Trust, TrustInvalid
 from .tunnel import Dialler
 
-__all__ = ["Dialler", "Pool", "PoolLimits", "StreamingClient", "Trust", "TrustInvalid", "UpstreamClient"]
+__all__ = [
+    "STREAM_LIMITS",
+    "Dialler",
+    "Pool",
+    "PoolLimits",
+    "StreamingClient",
+    "Trust",
+    "TrustInvalid",
+    "UpstreamClient",
+]

@@ -233,8 +233,9 @@ class AnswerReader:
             self._limit += CODED_SLACK
         if self._method == b"HEAD" or self._status in (204, 304):
             self._remaining = 0
-            if self._method != b"HEAD" and (coding is not None or (self._status == 204 and length not in (None, b"0"))):
-                # It announces a body that it must not have (RFC 9110, 15.3.5), and may send it yet.
+            if coding is not None or length not in (None, b"0"):
+                # It announces a body that does not follow here (RFC 9110, 9.3.2, 15.3.5 and 15.4.5). A server that
+                # sends it all the same would answer the next request with it, so there is none on this connection.
                 self._persistent = False
         elif coding is not None:
             self._parser = parser

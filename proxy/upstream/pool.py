@@ -8,7 +8,7 @@ straight to the first in it who can use it, so nobody is overtaken.
 import asyncio
 from collections import deque
 from dataclasses import dataclass
-from typing import final
+from typing import Final, final
 from weakref import WeakValueDictionary
 
 from grants.message import Origin
@@ -43,6 +43,10 @@ class PoolLimits:
     idle_age: float = 30.0
     total_age: float = 300.0
     exchanges: int = 10_000
+
+
+STREAM_LIMITS: Final = PoolLimits(per_group=512, total=2048, idle=64)
+"""Bounds of a pool for streams alone, which last: in a pool of their own they take no place from whole exchanges."""
 
 
 @final

@@ -82,7 +82,7 @@ class Run:
 
     def judge(self, chain: Chain, granted: Granted, sealed: Sealed, answers: list[Answering]) -> "Run | Deny":
         response = _response(answers[0])
-        needles = (*HELD.values(), *sealed.encoded)
+        needles = tuple(HELD.values())
         hop = next_hop(chain, response)
         if isinstance(hop, NotRedirect):
             checked = check_response(granted.operation, method=granted.method, response=response, needles=needles)

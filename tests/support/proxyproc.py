@@ -183,6 +183,7 @@ class Proxy:
         with self.log.open("rb") as file:
             file.seek(self._offset)
             data = file.read()
+        data = data[: data.rfind(b"\n") + 1]  # a line that is just being written is seen in part
         self._offset += len(data)
         return self._parse(data)
 

@@ -1,9 +1,13 @@
 """The steps of the chain one by one, where the fronts cannot put them."""
 
 import asyncio
+import gzip
 import json
+import threading
+from base64 import b64encode
 from collections.abc import Coroutine
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 from support.running import DEFAULT, SECRET, FixedVault, MemoryLog, operation
@@ -11,8 +15,10 @@ from support.running import DEFAULT, SECRET, FixedVault, MemoryLog, operation
 from addons.audit import Audit
 from addons.authorize import Authorize
 from addons.exchange import Arrival, Exchange
+from addons.front.layer import FrontLayer
 from addons.front.pick import Front
 from addons.front.wire import Plain
+from addons.gate import Gate
 from addons.guard import fail_closed
 from addons.policy import Judged, Policy, Service
 from addons.ports import UpstreamFailed
@@ -252,6 +258,93 @@ def test_a_reference_that_is_gone_at_a_hop_stops_there(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(
+    ("reason", "counted"),
+    [
+        pytest.param(Reason.CONNECT, 0, id="not connected"),
+        pytest.param(Reason.RESOLVE, 0, id="no address"),
+        pytest.param(Reason.TLS, 0, id="not trusted"),
+        pytest.param(Reason.CAPACITY, 0, id="no connection free"),
+        pytest.param(Reason.INSIDE_ADDRESS, 0, id="inside address"),
+        pytest.param(Reason.SHUTDOWN, 0, id="stopping"),
+        pytest.param(Reason.TIMEOUT, 7, id="no answer in time"),
+        pytest.param(Reason.INCOMPLETE, 7, id="half an answer"),
+        pytest.param(Reason.MALFORMED, 7, id="no answer that can be read"),
+    ],
+)
+def test_only_bytes_that_may_have_been_sent_are_counted(reason: Reason, counted: int) -> None:
+    """`bytes_out` counts a body from the moment on that a byte of the request may have been written."""
+    made = exchange(service(None, UpstreamFailed(Rule.UPSTREAM_ERROR, reason)))
+    assert made.head is not None
+    fields = (*made.head.fields, (b"Content-Type", b"application/json"), (b"Content-Length", b"7"))
+    made.head = replace(made.head, method=b"POST", fields=fields)
+    made.body = b'{"a":1}'
+    log = MemoryLog()
+    done = through(made, log=log)
+    assert done.denial is not None
+    assert done.denial.reason is reason
+    assert log.records[-1].bytes_out == counted
+
+
+BASE = operation("read-thing")["response"]
+assert isinstance(BASE, dict)
+LARGE = b'{"a":"' + b"x" * (64 * 1024 - 100) + b'"'
+
+
+@pytest.mark.parametrize(
+    ("answer", "thread"),
+    [
+        pytest.param(response(), False, id="small"),
+        pytest.param(response(body=LARGE + b"}"), False, id="as large as is checked at once"),
+        pytest.param(response(body=LARGE + b',"b":"' + b"x" * 200 + b'"}'), True, id="large"),
+        pytest.param(
+            Response(
+                status=200,
+                reason=b"OK",
+                fields=((b"Content-Type", b"application/json"), (b"Content-Encoding", b"gzip")),
+                body=gzip.compress(LARGE + b"}"),
+            ),
+            True,
+            id="small, but could unfold",
+        ),
+    ],
+)
+def test_a_large_answer_is_checked_in_a_thread(answer: Response, thread: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop goes on meanwhile; what the check says is the same, and what it raises is a fault."""
+    from addons import send
+
+    grant = {"operations": [operation("read-thing", response={**BASE, "maxBytes": 1024 * 1024})]}
+    check, where = send.check_response, []
+
+    def noted(*args: Any, **named: Any) -> Relay | Deny:
+        where.append(threading.current_thread() is not threading.main_thread())
+        return check(*args, **named)
+
+    monkeypatch.setattr(send, "check_response", noted)
+    done = through(exchange(service(grant, answer)))
+    assert done.denial is None
+    assert done.relay is not None
+    assert where == [thread]
+
+    leak = replace(answer, reason=SECRET.encode())
+    done = through(exchange(service(grant, leak)))
+    assert done.denial is not None
+    assert done.denial.reason is Reason.CREDENTIAL
+
+    monkeypatch.setattr(send, "check_response", lambda *_args, **_named: 1 // 0)
+    done = through(exchange(service(grant, answer)))
+    assert done.denial is not None
+    assert done.denial.rule is Rule.FAULT
+
+
+def test_the_encoded_form_of_another_request_is_not_shown() -> None:
+    """For Basic credentials the encoded form is searched for too, whether this request carried it or not."""
+    shown = b64encode(b"somebody:" + SECRET.encode()).rstrip(b"=").decode()
+    done = through(exchange(service(None, response(body=json.dumps({"a": shown}).encode()))))
+    assert done.denial is not None
+    assert (done.denial.rule, done.denial.reason) == (Rule.RESPONSE_CREDENTIAL, Reason.CREDENTIAL)
+
+
+@pytest.mark.parametrize(
     ("denial", "signals"),
     [
         (Deny(rule=Rule.DENIED, reason=Reason.INSIDE_ADDRESS, detail=""), (Signal.DENIED, Signal.INSIDE_ADDRESS)),
@@ -404,3 +497,67 @@ def test_a_layer_that_was_chosen_is_kept() -> None:
     chosen = Chosen()
     Front(lambda _: None).next_layer(chosen)  # type: ignore[arg-type]
     assert chosen.layer is Chosen.layer
+
+
+def test_the_layers_of_a_front_say_what_they_are_for() -> None:
+    """The base of the layers leaves what a connection means to them."""
+    layer = FrontLayer.__new__(FrontLayer)
+    for method, args in (("received", (b"",)), ("late", ()), ("left", ()), ("crashed", ())):
+        with pytest.raises(NotImplementedError):
+            getattr(layer, method)(*args)
+
+
+def test_nothing_to_show_is_a_fault() -> None:
+    """A reply is a refusal or a checked answer."""
+    with pytest.raises(ValueError, match="nothing to show"):
+        Audit(MemoryLog(), b"k")._render(exchange())
+
+
+def test_an_endpoint_at_its_limit_refuses() -> None:
+    """Requests in flight an endpoint: a 503."""
+    made = exchange(replace(service(), gate=Gate(0)))
+    through(made)
+    assert made.denial is not None
+    assert (made.denial.reason, made.denial.status) == (Reason.CAPACITY, 503)
+
+
+def test_a_unix_socket_takes_any_readable_host() -> None:
+    """A Unix socket has no name, and no web page reaches it."""
+    made = exchange(service(None, response()))
+    made.arrival = Arrival(mode=Mode.TERMINATE, peer=None, service="api", authority=None)
+    assert through(made).denial is None
+
+
+def test_a_plain_request_within_a_tunnel_s_arrival_needs_an_authority() -> None:
+    """What leads nowhere is refused."""
+    made = exchange()
+    made.arrival = replace(made.arrival, authority=None)
+    through(made)
+    assert made.denial is not None
+    assert made.denial.reason is Reason.HOST_MISMATCH
+
+
+INJECT = ((b"X-Api-Key", b"@secret:api"),)
+
+
+def test_what_is_injected_goes_to_the_upstream_and_not_on_to_others() -> None:
+    """Attach by host: to the upstream's own origin, and to one that the hop's operation names."""
+    grant = {
+        "operations": [
+            operation("read-thing"),
+            operation("read-file", route="/files/{id}", headers=[]),
+        ],
+        "redirects": {"allow": True, "maxHops": 2, "allowedOrigins": [str(FURTHER)]},
+    }
+    made = replace(service(grant, response(302, b"", Location=f"{FURTHER}/files/1"), response()), inject=INJECT)
+    done = exchange(made)
+    done.head = RequestHead(
+        method=b"GET", target=b"/things/1", fields=((b"Host", b"api.example"), (b"x-api-key", b"mine"))
+    )
+    through(done)
+    assert done.denial is None
+    assert isinstance(made.way, Judged)
+    assert isinstance(made.way.upstream, Scripted)
+    first, second = made.way.upstream.sent
+    assert first.fields == ((b"X-Api-Key", SECRET.encode()),)
+    assert second.fields == ()

@@ -1,7 +1,13 @@
 """The scan for credentials: every place and every spelling in which a reader would see one."""
 
-import pytest
+import json
+from base64 import b64encode
 
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from grants import disclosure
 from grants.disclosure import Scanner
 from grants.message import Fields, Response
 from grants.secret import Secret
@@ -90,6 +96,7 @@ ESCAPED = [
     pytest.param(KEY, rb'{"a":"{\"b\":\"\\u0073k-api\\/0123456789\"}"}', id="JSON within JSON"),
     pytest.param(KEY, rb'{"a":"\\u0073k-api/0123456789"}', id="escaped twice"),
     pytest.param(KEY, rb'{"a":"\u005cu0073k-api/0123456789"}', id="escaped twice by number"),
+    pytest.param(b'pa"ssword', rb'{"a":"pa\"ssword"}', id="quote and nothing else"),
     pytest.param(ODD, rb'{"a":"pa\"ss\\word/u0041 end"}', id="quote and backslash"),
     pytest.param(ODD, rb'{"a":"pa\u0022ss\u005Cword\/u0041\u0020end"}', id="quote, backslash and space by number"),
     pytest.param(rb"pass\u0041word", rb'{"a":"pass\\u0041word"}', id="a value that looks like an escape"),
@@ -123,11 +130,113 @@ def test_escapes_are_undone(value: bytes, body: bytes) -> None:
         pytest.param(b"\\" * 100_000, id="many backslashes"),
         pytest.param(b"\\u0041" * 10_000, id="many escapes"),
         pytest.param(b"\\/" * 10_000, id="many slashes"),
+        pytest.param(b'\\"' * 10_000, id="many quotes"),
     ],
 )
 def test_what_is_not_in_a_text_is_not_found(body: bytes) -> None:
     """Undoing escapes makes no value of what is none, and takes any bytes."""
     assert not Scanner(NEEDLES).in_json(body)
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        pytest.param(b64encode(b"x:" + KEY), id="as sent"),
+        pytest.param(b64encode(b"x:" + KEY).rstrip(b"="), id="without padding"),
+        pytest.param(b64encode(b"xy:" + KEY).rstrip(b"="), id="another user name"),
+        pytest.param(b64encode(b"a-user-of-another-request:" + KEY), id="a long user name"),
+        pytest.param(b64encode(b"\xc3\xa9:" + KEY), id="a user name beyond ASCII"),
+        pytest.param(b64encode(KEY + b":"), id="as the user name"),
+        pytest.param(b64encode(b"x:a" + KEY + b"b"), id="with more around it"),
+        pytest.param(b64encode(KEY), id="alone"),
+    ],
+)
+def test_the_encoded_form_is_searched(shown: bytes) -> None:
+    """Of Basic credentials the encoded form too, padding and user name left aside, whoever sent them."""
+    for body in (shown, b'{"a":"Basic ' + shown + b'"}', b'{"a":"' + shown.replace(b"/", b"\\/") + b'"}'):
+        assert Scanner(NEEDLES).in_response(answer(body=body), (body,))
+        assert not Scanner(NEEDLES[:1]).in_response(answer(body=body), (body,))
+    escaped = json.dumps(shown.decode()).replace("a", "\\u0061").encode()
+    assert Scanner(NEEDLES).in_response(answer(body=escaped), (escaped,))
+    assert Scanner(NEEDLES).in_response(answer(fields=((b"X-A", b"Basic " + shown),)), (b"",))
+
+
+def test_the_encoded_form_of_another_value_is_not_it() -> None:
+    """Base64 is not read: only the value's own counts."""
+    body = b64encode(b"x:" + KEY[:-2] + b"zz")
+    assert not Scanner(NEEDLES).in_response(answer(body=body), (body,))
+
+
+LARGE = 2 * 1024 * 1024
+
+
+@pytest.mark.parametrize("many", [1, 300], ids=["few values", "many values"])
+@pytest.mark.parametrize(
+    ("filler", "shown"),
+    [
+        pytest.param(b"x", KEY, id="as it is"),
+        pytest.param(b"x", b64encode(b"user:" + KEY), id="encoded"),
+        pytest.param(KEY[-16:], KEY, id="after ends of it"),
+        pytest.param(b"\\\\", rb"\u0073k-api\/0123456789", id="after pairs"),
+        pytest.param(b"\\u0041", rb"\u0073k-api\/0123456789", id="after escapes"),
+        pytest.param(b"\\\\u0041", rb"\\u0073k-api\\\/0123456789", id="escaped twice"),
+        pytest.param(b"=\r\n", rb"\u0073k-api\/0123456789", id="after what quoted-printable would undo"),
+    ],
+)
+def test_large_texts_are_searched_as_small_ones_are(filler: bytes, shown: bytes, many: int) -> None:
+    """Nothing changes with the size of a body and the number of values."""
+    values = [Secret(b"value-number-%d" % number) for number in range(many)]
+    body = filler * (LARGE // len(filler))
+    for place in (0, LARGE // 2, LARGE):
+        cut = place - place % len(filler)
+        whole = body[:cut] + shown + body[cut:]
+        assert Scanner([*values, Secret(KEY)]).in_response(answer(), (whole,))
+        assert not Scanner(values).in_response(answer(), (whole,))
+
+
+def escaped(text: str, choices: list[int]) -> str:
+    """`text` as it may stand in a JSON string: of each character one of its spellings, by `choices` in turn."""
+    made = []
+    for place, char in enumerate(text):
+        spellings = [f"\\u{ord(char):04x}", f"\\u{ord(char):04X}"]
+        spellings += [f"\\{char}"] if char in '/"\\' else []
+        spellings += [char] * 3 if char not in '"\\' else []
+        made.append(spellings[choices[place % len(choices)] % len(spellings)])
+    return "".join(made)
+
+
+VISIBLE = st.text(st.sampled_from('abz09/"\\u=-_+ '), min_size=8, max_size=20).map(lambda text: f"<{text}>")
+CHOICES = st.lists(st.integers(0, 5), min_size=1, max_size=30)
+
+
+@settings(deadline=None, max_examples=300)
+@given(VISIBLE, st.text(st.sampled_from('a\\"/=\r\u0001\u00e9'), max_size=30), CHOICES, CHOICES, st.integers(6, 40))
+def test_every_spelling_is_found(value: str, before: str, once: list[int], twice: list[int], chunk: int) -> None:
+    """Any spelling of any value, escaped once or twice, wherever the text is cut into parts."""
+    scanner = Scanner([Secret(value.encode())])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(disclosure, "_CHUNK_BYTES", chunk)
+        text = escaped(before + value, once)
+        assert json.loads(f'"{text}"', strict=False) == before + value
+        found = scanner.in_bytes(text.encode()) or scanner.in_json(text.encode())
+        assert found
+        text = escaped(text, twice)
+        assert scanner.in_bytes(text.encode()) or scanner.in_json(text.encode())
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.text(st.sampled_from('a\\u0041/=\n"')), st.integers(6, 40))
+def test_a_text_in_parts_is_the_whole(text: str, chunk: int) -> None:
+    """The parts are bounded and no escape is in two of them: undone one by one they give what the whole gives."""
+    data = text.encode()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(disclosure, "_CHUNK_BYTES", chunk)
+        parts = list(disclosure._chunks(data))
+    assert b"".join(parts) == data
+    assert all(0 < len(part) <= chunk for part in parts[:-1])
+    well_formed = not data.replace(b"\\\\", b"").replace(b"\\u0041", b"").count(b"\\u")
+    if well_formed:
+        assert b"".join(map(disclosure._unescaped, parts)) == disclosure._unescaped(data)
 
 
 def test_a_scanner_shows_nothing() -> None:

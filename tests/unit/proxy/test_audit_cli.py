@@ -1,5 +1,6 @@
 """`grantproxy audit`: what is shown, what is checked, and what is said when there is nothing."""
 
+import gzip
 import io
 import json
 import os
@@ -17,12 +18,14 @@ import pytest
 from click.testing import CliRunner, Result
 from rich.console import Console
 
-from addons.record import Event, Mode, Record
+from addons.record import EndedBy, Event, Mode, Record
 from grants.decision import Reason, Rule
 from proxy.cli.audit import command
 from proxy.cli.audit_text import plain, records_table, safe, summary_tables
-from proxy.decisionlog import FileLog, Sync
+from proxy.decisionlog import FileLog
 from proxy.decisionlog.query import REMEDIES, Filter, summarize
+from proxy.decisionlog.reader import LONGEST_LINE, with_rotated
+from proxy.settings.model import Sync
 
 READ = Record(
     id="r1", event=Event.ALLOW, mode=Mode.PROXY, verdict="allow", box="agent-1", endpoint="github",
@@ -343,6 +346,91 @@ def test_summary_counts_and_says_what_helps(path: Path) -> None:
         {"rule": "semantic-request-deny", "reason": "no-operation", "count": 1, "remedy": REMEDIES[Reason.NO_OPERATION]}
     ]
     assert json.loads(_run("summary", "--log", path, "--json", "--verdict", "deny").stdout)["allowed"] == 0
+
+
+STREAM = replace(READ, id="s1", endpoint="llm", operation=None, effect=None)
+END = replace(STREAM, event=Event.END, labels=(EndedBy.UPSTREAM,))
+
+
+@pytest.mark.parametrize(
+    ("labels", "shown"),
+    [
+        *(pytest.param([side.value], side.value, id=side.value) for side in EndedBy),
+        pytest.param([], "end", id="no-label"),
+        pytest.param("x", "end", id="no-list"),
+        pytest.param(None, "end", id="no-labels"),
+    ],
+)
+def test_an_end_says_who_ended(labels: object, shown: str) -> None:
+    """The record of a stream's end is shown as one, with the side that ended it."""
+    record = {"event": "broker_request_end", "verdict": "allow", "labels": labels}
+    assert plain(record).split()[6] == shown
+    console = Console(file=io.StringIO(), width=200)
+    console.print(records_table([record]))
+    assert isinstance(console.file, io.StringIO)
+    assert shown in console.file.getvalue()
+
+
+def test_an_end_is_no_decision(path: Path) -> None:
+    """A stream has two records and is one decision: `summary` counts its beginning; `show` and `tail` show both."""
+    log = FileLog(path, sync=Sync.OFF)
+    log.write(STREAM)
+    log.write(END)
+    log.close()
+    lines = _run("summary", "--log", path).stdout.splitlines()
+    assert lines[0].startswith("3 allowed, 1 denied, ")
+    assert "llm -: 1 allowed, 0 denied" in lines
+    for subcommand in ("show", "tail"):
+        shown = _run(subcommand, "--log", path).stdout.splitlines()[-2:]
+        assert [line.split()[6] for line in shown] == ["-", "ended-by-upstream"]
+    assert summarize([{"event": "broker_request_end", "verdict": "allow"}]).allowed == 0
+
+
+def test_all_reads_rotated_files(path: Path) -> None:
+    """`--all` reads the files that the log was rotated into too, packed ones included, oldest first."""
+    data = path.read_bytes()
+    path.unlink()
+    path.with_name("decisions.jsonl.1.gz").write_bytes(gzip.compress(data))
+    path.with_name("decisions.jsonl-damaged.gz").write_bytes(gzip.compress(data)[:40] + b"x" * 40)
+    os.mkfifo(path.with_name("decisions.jsonl.fifo"))
+    log = FileLog(path, sync=Sync.OFF)
+    log.write(STREAM)
+    log.close()
+    assert _ids(_run("show", "--log", path, "--json")) == ["s1_allow"]
+    assert _ids(_run("show", "--log", path, "--json", "--all")) == [*ALL, "s1_allow"]
+    assert _ids(_run("show", "--log", path, "--json", "--all", "-n", "1")) == ["s1_allow"]
+    assert _run("summary", "--log", path).stdout.startswith("1 allowed, 0 denied, ")
+    assert _run("summary", "--log", path, "--all").stdout.startswith("3 allowed, 1 denied, ")
+
+
+def test_siblings_are_those_of_the_very_name(path: Path, tmp_path: Path) -> None:
+    """A name is taken as it is written: what would be a pattern finds no other files."""
+    odd = tmp_path / "decisions.json[l]"
+    odd.write_bytes(b"")
+    path.with_name("decisions.jsonl.1").write_bytes(path.read_bytes())
+    assert with_rotated(odd) == (odd,)
+
+
+@pytest.mark.parametrize("subcommand", ["show", "tail", "summary", "verify"])
+@pytest.mark.parametrize(
+    ("file", "says"),
+    [
+        pytest.param("/dev/zero", "it is no file", id="never-ends"),
+        pytest.param("/dev/urandom", "it is no file", id="never-ends-in-lines"),
+        pytest.param("long", "it has a line of over 1 MiB, so it is no decision log", id="long-line"),
+        pytest.param("packed.gz", "it has a line of over 1 MiB, so it is no decision log", id="packed-long-line"),
+    ],
+)
+def test_reading_ends(tmp_path: Path, subcommand: str, file: str, says: str) -> None:
+    """Whatever is named as a log, reading it ends, in little memory; exit 1."""
+    (tmp_path / "long").write_bytes(b"{}\n" + b"x" * (LONGEST_LINE + 1))
+    (tmp_path / "packed.gz").write_bytes(gzip.compress(bytes(8 * LONGEST_LINE)))
+    path = tmp_path / file
+    result = _run(subcommand, "--log", path)
+    assert result.exit_code == 1
+    assert result.stderr == f"error: `{path}` cannot be read: {says}; name another with --log\n"
+    if subcommand == "verify":
+        assert _run("verify", path).exit_code == 1
 
 
 def test_a_client_that_misses_the_ca_is_told_so() -> None:

@@ -167,6 +167,13 @@ def test_wrong_usage(grant: Path, arguments: list[str], message: str) -> None:
     assert "hunter2" not in result.stderr
 
 
+def test_reading_a_body_ends(grant: Path) -> None:
+    """A file that never ends is no body: exit 2, in one line and in bounded memory."""
+    result = run(grant, "POST", ISSUES, "-d", "@/dev/zero")
+    assert result.exit_code == 2
+    assert "`/dev/zero` is over 32 MiB, more than any body that is held; name a smaller file" in result.stderr
+
+
 def test_a_grant_with_problems(tmp_path: Path) -> None:
     """A grant that cannot be loaded prints every problem with its place; there is no decision: exit 2."""
     path = tmp_path / "bad.yaml"

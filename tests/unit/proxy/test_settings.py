@@ -2,14 +2,16 @@
 
 # ruff: noqa: E501 - one case is one row
 
+from functools import cache
 from pathlib import Path
 
 import pytest
+import trustme
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grants.message import Authority, Origin
-from grants.problems import Invalid
+from grants.problems import Invalid, quoted
 from proxy.settings import (
     Assurance,
     SettingsInvalid,
@@ -20,10 +22,17 @@ from proxy.settings import (
     load_settings,
     settings_from_endpoints,
 )
+from proxy.settings.model import is_written_inside
 from proxy.settings.values import ValueInvalid, parse_duration, parse_listen, parse_size
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 ENDPOINT = "{upstream: 'https://api.example', assurance: semantic, grant: g.yaml}"
+
+
+@cache
+def bundle() -> bytes:
+    """A bundle of one certificate, PEM."""
+    return trustme.CA(key_type=trustme.KeyType.ECDSA).cert_pem.bytes()
 
 
 @pytest.fixture
@@ -31,7 +40,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A directory with a grant `g.yaml`, another `bad.yaml` that has a problem, and a bundle `ca.pem`."""
     (tmp_path / "g.yaml").write_text((EXAMPLES / "github-issues.grant.yaml").read_text())
     (tmp_path / "bad.yaml").write_text("operations: []\n")
-    (tmp_path / "ca.pem").write_text("-----BEGIN CERTIFICATE-----\n")
+    (tmp_path / "ca.pem").write_bytes(bundle())
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "xdg"))
     return tmp_path
@@ -86,8 +95,8 @@ limits: {headerBytes: 16KiB, bodyBytes: 1000, clients: 5, clientIdle: 1h}
     assert str(first.listen) == f"unix:{directory}/api.sock"
     assert first.ca == directory / "../ca.pem"
     assert first.hosts == (Authority(host="box", port=80), Authority(host="::1", port=9001))
-    assert (first.connect_timeout, first.total_timeout, first.consented) == (0.5, 120.0, False)
-    assert (second.name, second.consented) == ("127.0.0.1", True)
+    assert (first.connect_timeout, first.total_timeout) == (0.5, 120.0)
+    assert second.name == "127.0.0.1"
     assert second.hosts == (Authority(host="box", port=9001),)
     assert first.grant is second.grant
     assert (loaded.audit.path, loaded.audit.sync) == (None, Sync.ALWAYS)
@@ -149,7 +158,7 @@ REFUSED = [
     pytest.param(endpoint(grant="nope.yaml"), [E.format("6:12") + "grant: `nope.yaml` does not exist; write the path of a grant file"], id="grant-that-is-not-there"),
     pytest.param(endpoint(grant="'.'"), [E.format("6:12") + "grant: `.` is a directory or a device; write the path of a grant file"], id="grant-that-is-a-directory"),
     pytest.param(endpoint(grant="/dev/zero"), [E.format("6:12") + "grant: `/dev/zero` is a directory or a device; write the path of a grant file"], id="grant-that-never-ends"),
-    pytest.param(endpoint(grant='"a\\0b"'), [E.format("6:12") + "grant: `a\\x00b` does not exist; write the path of a grant file"], id="grant-with-a-nul"),
+    pytest.param(endpoint(grant='"a\\0b"'), [E.format("6:12") + "grant: is empty or holds a NUL; write a path"], id="grant-with-a-nul"),
     pytest.param(endpoint(grant="''"), [E.format("6:12") + "grant: is the text ``; write a path"], id="grant-without-a-path"),
     pytest.param(endpoint(grant="bad.yaml") + f"  - {ENDPOINT.replace('g.yaml', 'bad.yaml').replace('api.', 'b.')}\nadmin: x\n", ["s.yaml:8:8: admin: is not a listen address; write `127.0.0.1:8080`, `[::1]:8080` or `unix:path`", "bad.yaml:1:13: operations: is empty; list at least 1"], id="grant-with-problems-told-once-after-those-of-the-settings"),
     # names
@@ -182,7 +191,7 @@ REFUSED = [
     pytest.param(endpoint(timeout="{connect: 99999999999s}"), [E.format("7:24") + "timeout.connect: is not a duration; write a number and its unit, such as `10s`, `500ms` or `2m`"], id="timeout-beyond-all-bounds"),
     # audit and limits
     pytest.param(endpoint() + "audit: {path: '', sync: never}\n", ["s.yaml:7:15: audit.path: is the text ``; write a path", "s.yaml:7:25: audit.sync: is `never`; write one of `always`, `interval`, `off`"], id="audit"),
-    pytest.param(endpoint() + 'audit: {path: "a\\0"}\n', ["s.yaml:7:15: audit.path: names no file; write a path, or `stdout`"], id="audit-path-with-a-nul"),
+    pytest.param(endpoint() + 'audit: {path: "a\\0"}\n', ["s.yaml:7:15: audit.path: is empty or holds a NUL; write a path"], id="audit-path-with-a-nul"),
     pytest.param(endpoint() + "limits: {headerBytes: 64KB, bodyBytes: 0, clients: '3', clientIdle: 10}\n", ["s.yaml:7:23: limits.headerBytes: is `64KB`; write `64KiB`, `32MiB` or a plain number of bytes", "s.yaml:7:40: limits.bodyBytes: is `0`; write `64KiB`, `32MiB` or a plain number of bytes", "s.yaml:7:52: limits.clients: is the text `3`; write a plain number: connections at one time", "s.yaml:7:69: limits.clientIdle: is `10`; write a number and its unit, such as `10s`, `500ms` or `2m`"], id="limits"),
 ]  # fmt: skip
 
@@ -195,13 +204,128 @@ def test_what_is_wrong_is_told_with_its_remedy(here: Path, text: str, expected: 
 
 
 @pytest.mark.parametrize(
-    ("host", "consented"),
+    ("host", "inside"),
     [("localhost", True), ("127.0.0.1", True), ("[::1]", True), ("10.0.0.1:8443", True), ("a.example", False), ("localhost.example", False)],
 )  # fmt: skip
-def test_an_address_or_localhost_is_consent(here: Path, host: str, consented: bool) -> None:
+def test_an_address_or_localhost_is_meant(here: Path, host: str, inside: bool) -> None:
     """An upstream written as an address or as `localhost` may be inside; a name may not."""
     (here / "s.yaml").write_text(endpoint(upstream=f"'https://{host}'"))
-    assert load_settings(Path("s.yaml")).endpoints[0].consented is consented
+    assert is_written_inside(load_settings(Path("s.yaml")).endpoints[0].upstream.host) is inside
+
+
+NUL = "is empty or holds a NUL; write a path"
+UNKNOWN = "begins with the home of somebody who is not known here; write the path in full"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        pytest.param('"a\\0b"', NUL, id="nul"),
+        pytest.param("'~no-such-user-here/x'", UNKNOWN, id="home-of-nobody"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("key", "settings_text"),
+    [
+        pytest.param("state", endpoint() + "state: {}\n", id="state"),
+        pytest.param("audit.path", endpoint() + "audit: {path: {}}\n", id="audit"),
+        pytest.param("admin", endpoint() + "admin: {unix}\n", id="admin"),
+        pytest.param("proxy", endpoint().replace("127.0.0.1:0", "{unix}"), id="proxy"),
+        pytest.param("endpoints[0].listen", endpoint(listen="{unix}"), id="listen"),
+        pytest.param("endpoints[0].grant", endpoint(grant="{}"), id="grant"),
+        pytest.param("endpoints[0].ca", endpoint(ca="{}"), id="ca"),
+    ],
+)
+def test_a_path_is_one_that_the_system_has(here: Path, key: str, settings_text: str, text: str, says: str) -> None:
+    """No setting that is a path takes what no path can hold: it would only fail at the start, or after it."""
+    unix = text[0] + "unix:" + text[1:]
+    (problem,) = told(here, settings_text.replace("{unix}", unix).replace("{}", text))
+    place, _, message = problem.partition(f": {key}: ")
+    assert place.startswith("s.yaml:")
+    assert message == says
+
+
+def test_a_tilde_is_the_users_home(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`~` stands for the user's home in every path."""
+    monkeypatch.setenv("HOME", str(here))
+    listen, secrets = "'unix:~/s'", "{a: 'file:~/t', b: 'file: ~/u '}"
+    (here / "s.yaml").write_text(
+        endpoint(grant="~/g.yaml", ca="~/ca.pem", listen=listen, secrets=secrets)
+        + "state: ~/st\naudit: {path: ~/log.jsonl}\n"
+    )
+    loaded = load_settings(Path("s.yaml"))
+    (found,) = loaded.endpoints
+    assert (loaded.state, loaded.audit.path) == (here / "st", here / "log.jsonl")
+    assert (found.grant_path, found.ca, found.listen) == (here / "g.yaml", here / "ca.pem", UnixListen(path=here / "s"))
+    assert dict(found.secrets) == {"a": f"file:{here}/t", "b": f"file:{here}/u"}
+
+
+def _pem(body: str) -> str:
+    return f"-----BEGIN CERTIFICATE-----\n{body}\n-----END CERTIFICATE-----\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        pytest.param("text", "holds no certificate", id="text"),
+        pytest.param("-----BEGIN CERTIFICATE-----\n", "holds a certificate that cannot be read", id="marker-alone"),
+        pytest.param(_pem("AAAA"), "holds a certificate that cannot be read", id="garbage"),
+        pytest.param(
+            bundle().decode() + _pem("AAAA"), "holds a certificate that cannot be read", id="garbage-behind-one"
+        ),
+        pytest.param(bundle().decode() * 2000, "is over 1 MiB", id="too-large"),
+    ],
+)
+def test_a_bundle_is_one_that_the_start_can_load(here: Path, text: str, says: str) -> None:
+    """A bundle that no connection could be verified by is found before the start."""
+    (here / "b.pem").write_text(text)
+    assert told(here, endpoint(ca="b.pem")) == [
+        f"s.yaml:7:9: endpoints[0].ca: `b.pem` {says}; write the path of a PEM bundle"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        *(pytest.param(path, "is a directory; write the path of a file, or `stdout`", id=f"directory-{index}") for index, path in enumerate([".", "..", "/", "x/..", "logs", "{here}"])),
+        pytest.param("none/log.jsonl", "is in a directory that does not exist; make that, or write another path", id="missing"),
+        pytest.param("/none/log.jsonl", "is in a directory that does not exist; make that, or write another path", id="missing-elsewhere"),
+        pytest.param("/dev/null", "is not a regular file; write the path of one, or `stdout`", id="device"),
+        pytest.param("link", "is not a regular file; write the path of one, or `stdout`", id="link"),
+        pytest.param("logs/log.jsonl", None, id="in-a-directory"),
+        pytest.param("log.jsonl", None, id="in-the-state-directory"),
+        pytest.param("there", None, id="is-there"),
+    ],
+)  # fmt: skip
+def test_the_logs_path_is_one_that_can_be_opened(here: Path, path: str, says: str | None) -> None:
+    """A log that could not be opened is found before the start."""
+    (here / "st" / "logs").mkdir(parents=True)
+    (here / "st" / "there").touch()
+    (here / "st" / "link").symlink_to("there")
+    _hold_log(here, path, says)
+
+
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        *(pytest.param(path, "is a directory; write the path of a file, or `stdout`", id=f"directory-{index}") for index, path in enumerate([".", "..", "x/.."])),
+        pytest.param("logs/log.jsonl", "is in a directory that does not exist; make that, or write another path", id="missing"),
+        pytest.param("log.jsonl", None, id="in-the-state-directory"),
+    ],
+)  # fmt: skip
+def test_the_state_directory_need_not_be_there_yet(here: Path, path: str, says: str | None) -> None:
+    """The first start makes the state directory, and nothing below it."""
+    _hold_log(here, path, says)
+
+
+def _hold_log(here: Path, path: str, says: str | None) -> None:
+    path = path.replace("{here}", str(here))
+    text = endpoint() + f"state: st\naudit: {{path: '{path}'}}\n"
+    if says is None:
+        (here / "s.yaml").write_text(text)
+        assert load_settings(Path("s.yaml")).audit.path == here / "st" / path
+    else:
+        assert told(here, text) == [f"s.yaml:8:15: audit.path: {quoted(path)} {says}"]
 
 
 def test_one_host_may_have_two_base_urls(here: Path) -> None:
@@ -295,7 +419,7 @@ def test_endpoints_on_the_command_line_mean_what_a_file_means(here: Path) -> Non
     loaded = settings_from_endpoints([spec], proxy="127.0.0.1:0", admin="[::1]:0", state="st")
     (found,) = loaded.endpoints
     assert (loaded.proxy, loaded.admin) == (TcpListen(host="127.0.0.1", port=0), TcpListen(host="::1", port=0))
-    assert loaded.state == Path("st")
+    assert loaded.state == here / "st"
     assert (found.name, str(found.upstream), found.base) == ("api", "https://api.example", ("v1",))
     assert dict(found.secrets) == {"api": "env:X", "b": "exec:a=b"}
     assert found.listen == TcpListen(host="127.0.0.1", port=9001)

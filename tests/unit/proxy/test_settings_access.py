@@ -2,9 +2,11 @@
 
 # ruff: noqa: E501 - one case is one row
 
+from functools import cache
 from pathlib import Path
 
 import pytest
+import trustme
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,12 +31,18 @@ RELAY = {"name": "llm", "upstream": "https://llm.example", "assurance": "trusted
 HELD = {"name": "api", "upstream": "https://api.example", "assurance": "semantic", "grant": "g.yaml"}
 
 
+@cache
+def bundle() -> bytes:
+    """A bundle of one certificate, PEM."""
+    return trustme.CA(key_type=trustme.KeyType.ECDSA).cert_pem.bytes()
+
+
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A directory with a grant `g.yaml`, another `bad.yaml` that has a problem, and a bundle `ca.pem`."""
     (tmp_path / "g.yaml").write_text((EXAMPLES / "github-issues.grant.yaml").read_text())
     (tmp_path / "bad.yaml").write_text("operations: []\n")
-    (tmp_path / "ca.pem").write_text("-----BEGIN CERTIFICATE-----\n")
+    (tmp_path / "ca.pem").write_bytes(bundle())
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "xdg"))
     return tmp_path

@@ -178,9 +178,12 @@ CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nX: y\r\n\r
         pytest.param(
             b"GET", b"HTTP/1.1 100 C\r\n\r\nHTTP/1.1 103 E\r\nLink: x\r\n\r\n" + HELLO, b"hello", 1, id="100 and 103"
         ),
-        pytest.param(b"HEAD", OK + b"Content-Length: 5\r\n\r\n", b"", 1, id="HEAD"),
+        pytest.param(b"HEAD", OK + b"\r\n", b"", 1, id="HEAD"),
+        pytest.param(b"HEAD", OK + b"Content-Length: 5\r\n\r\n", b"", 3, id="HEAD that announces a body"),
+        pytest.param(b"HEAD", OK + b"Transfer-Encoding: chunked\r\n\r\n", b"", 3, id="HEAD that announces chunks"),
         pytest.param(b"GET", b"HTTP/1.1 204 N\r\n\r\n", b"", 1, id="204"),
-        pytest.param(b"GET", b"HTTP/1.1 304 N\r\nContent-Length: 5\r\n\r\n", b"", 1, id="304"),
+        pytest.param(b"GET", b"HTTP/1.1 304 N\r\n\r\n", b"", 1, id="304"),
+        pytest.param(b"GET", b"HTTP/1.1 304 N\r\nContent-Length: 5\r\n\r\n", b"", 3, id="304 that announces a body"),
         pytest.param(b"GET", OK + b"Connection: close\r\nContent-Length: 5\r\n\r\nhello", b"hello", 3, id="close"),
         pytest.param(b"GET", b"HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello", b"hello", 3, id="HTTP/1.0"),
         pytest.param(b"GET", HELLO + b"x", b"hello", 3, id="left over"),

@@ -87,12 +87,15 @@ READ = [
     ),
     pytest.param(b"GET", OK + b"\r\n", True, answer(), False, id="ends with the connection, empty"),
     pytest.param(
-        b"HEAD", OK + b"Content-Length: 5\r\n\r\n", None, answer(fields=length(b"5")), True, id="HEAD with a length"
+        b"HEAD", OK + b"Content-Length: 5\r\n\r\n", None, answer(fields=length(b"5")), False, id="HEAD with a length"
     ),
     pytest.param(
-        b"HEAD", OK + b"Content-Length: 99999\r\n\r\n", None, answer(fields=length(b"99999")), True, id="HEAD, large"
+        b"HEAD", OK + b"Content-Length: 99999\r\n\r\n", None, answer(fields=length(b"99999")), False, id="HEAD, large"
     ),
-    pytest.param(b"HEAD", CHUNKED, None, answer(fields=TE), True, id="HEAD with a coding"),
+    pytest.param(
+        b"HEAD", OK + b"Content-Length: 0\r\n\r\n", None, answer(fields=length(b"0")), True, id="HEAD, length 0"
+    ),
+    pytest.param(b"HEAD", CHUNKED, None, answer(fields=TE), False, id="HEAD with a coding"),
     pytest.param(b"HEAD", OK + b"\r\n", None, answer(), True, id="HEAD without framing"),
     pytest.param(
         b"HEAD", OK + b"Content-Length: 2\r\n\r\nhi", None, answer(fields=length(b"2")), False, id="HEAD with a body"
@@ -120,9 +123,10 @@ READ = [
         b"HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n",
         None,
         answer(304, b"Not Modified", length(b"5")),
-        True,
+        False,
         id="304 with a length",
     ),
+    pytest.param(b"GET", b"HTTP/1.1 304 N\r\n\r\n", None, answer(304, b"N"), True, id="304"),
     pytest.param(
         b"GET",
         b"HTTP/1.1 304 N\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",

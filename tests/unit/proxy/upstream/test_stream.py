@@ -298,10 +298,12 @@ def test_faulty_request_is_not_dialled(drive: Drive, server_tls: ssl.SSLContext,
         pytest.param(
             b"GET", b"HTTP/1.1 100 C\r\n\r\nHTTP/1.1 103 E\r\nLink: x\r\n\r\n" + HELLO, 5, b"hello", 1, id="100 and 103"
         ),
-        pytest.param(b"HEAD", OK + b"Content-Length: 5\r\n\r\n", 0, b"", 1, id="HEAD"),
-        pytest.param(b"HEAD", CHUNKED, 0, b"", 1, id="HEAD, chunked"),
+        pytest.param(b"HEAD", OK + b"\r\n", 0, b"", 1, id="HEAD"),
+        pytest.param(b"HEAD", OK + b"Content-Length: 5\r\n\r\n", 0, b"", 3, id="HEAD that announces a body"),
+        pytest.param(b"HEAD", CHUNKED, 0, b"", 3, id="HEAD that announces chunks"),
         pytest.param(b"GET", b"HTTP/1.1 204 N\r\n\r\n", 0, b"", 1, id="204"),
-        pytest.param(b"GET", b"HTTP/1.1 304 N\r\nContent-Length: 5\r\n\r\n", 0, b"", 1, id="304"),
+        pytest.param(b"GET", b"HTTP/1.1 304 N\r\n\r\n", 0, b"", 1, id="304"),
+        pytest.param(b"GET", b"HTTP/1.1 304 N\r\nContent-Length: 5\r\n\r\n", 0, b"", 3, id="304 that announces a body"),
         pytest.param(
             b"GET",
             b"HTTP/1.1 206 P\r\nContent-Range: bytes 0-4/9\r\nContent-Length: 5\r\n\r\nhello",
