@@ -1,5 +1,6 @@
 """What can go wrong with the store. No message holds a token, a grant or a password."""
 
+import os
 import sqlite3
 
 from sqlalchemy.exc import DBAPIError
@@ -36,7 +37,11 @@ def cause(error: BaseException) -> str:
     if isinstance(original, TimeoutError):
         return "it does not answer in time"
     if isinstance(original, OSError):
-        return (original.strerror or "nobody answers there").lower()
+        if original.errno:
+            return os.strerror(original.errno).lower()
+        return original.strerror or "it cannot be reached as the URL says"
+    if isinstance(original, ValueError):
+        return "its URL has a part that cannot be used"
     return f"it fails with {type(original).__name__}"
 
 

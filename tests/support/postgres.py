@@ -6,6 +6,7 @@ As root the server runs as the user `postgres`, since PostgreSQL refuses to run 
 import os
 import secrets
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -114,7 +115,7 @@ def _serve(programs: Path, directory: Path, password: str, prefix: tuple[str, ..
         _wait(server)
         yield server
     finally:
-        process.terminate()
+        process.send_signal(signal.SIGINT)  # a fast shutdown: clients are not waited for
         try:
             process.wait(SECONDS)
         except subprocess.TimeoutExpired:

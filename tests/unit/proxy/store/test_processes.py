@@ -1,0 +1,330 @@
+"""The store among processes: starting at once, dying at any moment, and databases that are not there."""
+
+import asyncio
+import os
+import random
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection, inspect
+from support.postgres import Postgres, running
+
+from grants.broker.declaration import Declaration, Report
+from proxy.settings.broker_model import Database, PostgresDatabase, SqliteDatabase
+from proxy.state import StartRefused
+from proxy.store import Store, StoreUnavailable
+from proxy.store.schema import METADATA, STEPS
+
+ROOT = Path(__file__).parents[4]
+EMPTY = Report(declaration=Declaration(broker="lobby"))
+NOW = 1_800_000_000.0
+
+
+def url(database: Database) -> str:
+    return database.url if isinstance(database, PostgresDatabase) else f"sqlite:///{database.path}"
+
+
+def start(database: Database, box: str, first: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "support.reporter", url(database), "/", box, str(first)],
+        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"},
+        cwd="/",
+        stdout=subprocess.PIPE,
+    )
+
+
+def read(database: Database, box: str) -> str | None:
+    async def work() -> str | None:
+        store = await Store.open(database)
+        try:
+            found = await store.report_of(box)
+            return None if found is None else found.at
+        finally:
+            await store.close()
+
+    return asyncio.run(work())
+
+
+def test_kill_loses_no_acknowledged_report(database: Database) -> None:
+    """`kill -9` at any moment: what was said to be stored is there afterwards, and the next process goes on."""
+    rounds, acknowledged, seed = 8, -1, random.randrange(1 << 30)
+    chance = random.Random(seed)
+    for _ in range(rounds):
+        process = start(database, "a", acknowledged + 1)
+        assert process.stdout is not None
+        told = process.stdout.readline()
+        time.sleep(chance.uniform(0, 0.05))
+        process.kill()
+        told += process.stdout.read()
+        process.stdout.close()
+        process.wait()
+        acknowledged = int(told.split(b"\n")[-2])
+        stored = read(database, "a")
+        assert stored is not None, f"seed {seed}"
+        # One more may have been stored than there was time to say.
+        assert int(stored) in (acknowledged, acknowledged + 1), f"seed {seed}"
+        acknowledged = int(stored)
+
+
+def test_several_processes_start_at_once(database: Database) -> None:
+    """The tables are made once, whoever comes first, and each process writes what it has to."""
+    processes = [start(database, f"box-{number}", 0) for number in range(4)]
+    try:
+        for process in processes:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"0\n"
+        for number in range(4):
+            assert read(database, f"box-{number}") is not None
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
+
+
+def test_a_process_sees_what_another_stored(database: Database) -> None:
+    """At its next question, not after a while: reports, removed boxes, revoked grants."""
+
+    async def work() -> None:
+        one, other = await Store.open(database), await Store.open(database)
+        try:
+            for number in range(20):
+                writer, reader = (one, other) if number % 2 else (other, one)
+                await writer.save_report("a", EMPTY, at=str(number))
+                found = await reader.report_of("a")
+                assert found is not None
+                assert found.at == str(number)
+            token = (await one.add_box("b", now=NOW)).encode()
+            assert await other.box_by_token(token, now=NOW) is not None
+            await one.remove_box("b", now=NOW)
+            assert await other.box_by_token(token, now=NOW) is None
+            grant = await other.issue_grant("a", principal="p", credential="env:K", ttl=60, now=NOW)
+            assert await one.grant_of(grant.value.encode(), "a", now=NOW) is not None
+            await other.revoke(now=NOW, number=grant.id)
+            assert await one.grant_of(grant.value.encode(), "a", now=NOW) is None
+        finally:
+            await one.close()
+            await other.close()
+
+    asyncio.run(work())
+
+
+def test_the_steps_make_the_tables_that_are_used(database: Database) -> None:
+    """After all steps the database has just the tables and columns that the statements name; again is no change."""
+
+    def columns(connection: Connection) -> dict[str, dict[str, bool]]:
+        found = inspect(connection)
+        return {
+            table: {column["name"]: bool(column["nullable"]) for column in found.get_columns(table)}
+            for table in found.get_table_names()
+        }
+
+    async def work() -> dict[str, dict[str, bool]]:
+        await (await Store.open(database)).close()
+        store = await Store.open(database)
+        try:
+            return await store._engines.read(lambda connection: connection.run_sync(columns))
+        finally:
+            await store.close()
+
+    made = asyncio.run(work())
+    if isinstance(database, SqliteDatabase):
+        made["boxes"]["id"] = made["visitor_grants"]["id"] = False  # SQLite calls every `INTEGER PRIMARY KEY` nullable
+        made["reports"]["box"] = made["schema_version"]["version"] = False
+        made.pop("sqlite_sequence", None)
+    expected = {
+        table.name: {column.name: bool(column.nullable) for column in table.columns}
+        for table in METADATA.tables.values()
+    }
+    assert made == expected
+
+
+def test_a_newer_database_is_left_alone(database: Database) -> None:
+    """What a newer version wrote is not read by an older one."""
+
+    async def work() -> None:
+        store = await Store.open(database)
+        text = f"INSERT INTO schema_version VALUES ({len(STEPS) + 1}, 0)"
+        await store._engines.write(lambda connection: connection.exec_driver_sql(text))
+        await store.close()
+        with pytest.raises(StartRefused, match="was written by a newer grantproxy; use that one"):
+            await Store.open(database)
+
+    asyncio.run(work())
+
+
+# --- SQLite ---
+
+
+def refused(database: Database) -> str:
+    with pytest.raises(StartRefused) as caught:
+        asyncio.run(Store.open(database))
+    return str(caught.value)
+
+
+def test_the_file_is_its_owner_s_alone(tmp_path: Path) -> None:
+    """Mode 0600, and so are the files beside it; WAL, and every commit on the disk."""
+    path = tmp_path / "b.db"
+
+    async def work() -> None:
+        store = await Store.open(SqliteDatabase(path=path))
+        await store.save_report("a", EMPTY, at="")
+        modes = {name: stat.S_IMODE(os.stat(tmp_path / name).st_mode) for name in os.listdir(tmp_path)}
+        assert modes == {"b.db": 0o600, "b.db-wal": 0o600, "b.db-shm": 0o600}
+
+        for pragma, value in (("journal_mode", "wal"), ("synchronous", 2), ("busy_timeout", 10000)):
+            found = await store._engines.write(
+                lambda connection, name=pragma: connection.run_sync(
+                    lambda plain: plain.exec_driver_sql(f"PRAGMA {name}").scalar()
+                )
+            )
+            assert found == value, pragma
+        await store.close()
+
+    old = os.umask(0)
+    try:
+        asyncio.run(work())
+    finally:
+        os.umask(old)
+
+
+def test_a_file_that_others_can_read_is_refused(tmp_path: Path) -> None:
+    """Nothing is repaired behind the operator's back."""
+    path = tmp_path / "b.db"
+    path.touch(mode=0o644)
+    path.chmod(0o644)
+    assert refused(SqliteDatabase(path=path)) == (
+        f"database `{path}` can be read by others (mode 0644); run `chmod 600 {path}`"
+    )
+    link = tmp_path / "link.db"
+    link.symlink_to(path)
+    assert refused(SqliteDatabase(path=link)).startswith(f"database `{link}` is not a regular file")
+
+
+def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
+    """It is named, with what SQLite says, and not changed."""
+    path = tmp_path / "b.db"
+    path.write_bytes(b"something else " * 100)
+    path.chmod(0o600)
+    text = refused(SqliteDatabase(path=path))
+    assert text == (
+        f"database `sqlite:///{path}` cannot be used: file is not a database; restore the file or move it away"
+    )
+    assert path.read_bytes() == b"something else " * 100
+
+
+def test_a_directory_that_is_missing_is_named(tmp_path: Path) -> None:
+    """With the remedy."""
+    path = tmp_path / "none" / "b.db"
+    assert refused(SqliteDatabase(path=path)) == (
+        f"database `{path}` cannot be made: no such file or directory; make its directory or name another in `database`"
+    )
+
+
+def test_a_locked_file_is_waited_for_and_then_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While another process writes, a write waits; one that waits too long is told as what it is."""
+    monkeypatch.setattr("proxy.store.engine._BUSY_SECONDS", 0.3)
+    path = tmp_path / "b.db"
+
+    async def work() -> None:
+        store = await Store.open(SqliteDatabase(path=path))
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreUnavailable, match="database is locked"):
+            await store.save_report("a", EMPTY, at="")
+        assert await store.report_of("a") is None  # who reads does not wait
+        saving = asyncio.gather(store.save_report("a", EMPTY, at="after"))
+        await asyncio.sleep(0.1)
+        other.execute("COMMIT")
+        await saving
+        other.close()
+        await store.close()
+
+    asyncio.run(work())
+
+
+# --- PostgreSQL ---
+
+
+@pytest.mark.xdist_group("postgres")
+def test_a_server_that_refuses_is_named_without_its_password(postgres: Postgres) -> None:
+    """One line: the URL without the password, what is wrong, and the remedy."""
+    remedy = "start it, or correct `database` in the settings"
+    own, why = f"broker:***@127.0.0.1:{postgres.port}", "cannot be used:"
+    for database, wrong in (
+        (postgres.url(password="hunter2-wrong"), f"{own}/postgres` {why} it refuses the user or the password"),
+        (postgres.url("none"), f"{own}/none` {why} it has no database of that name"),
+        ("postgresql://u:hunter2-x@127.0.0.1:1/b", "u:***@127.0.0.1:1/b` cannot be used: connection refused"),
+        (f"{postgres.url()}?sslmode=hunter2", f"{own}/postgres` {why} its URL has a part that cannot be used"),
+        (f"{postgres.url()}?sslmode=require", f"{own}/postgres` {why} it cannot be reached as the URL says"),
+    ):  # fmt: skip
+        assert refused(PostgresDatabase(url=database)) == f"database `postgresql://{wrong}; {remedy}"
+
+
+@pytest.mark.xdist_group("postgres")
+def test_a_socket_and_the_environment_s_password_do(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The URL is read as libpq's programs read it."""
+    monkeypatch.setenv("PGPASSWORD", postgres.password)
+    name = postgres.create().rpartition("/")[2]
+    database = PostgresDatabase(url=f"postgresql://broker@/{name}?host={postgres.directory}&port={postgres.port}")
+    assert read(database, "a") is None
+
+
+@pytest.mark.xdist_group("postgres")
+def test_commits_wait_for_the_disk_whatever_the_server_s_rule(postgres: Postgres) -> None:
+    """Where a server's commits return before they are on the disk, ours still wait; a stricter rule stays."""
+
+    def asked(database: str) -> object:
+        async def work() -> object:
+            store = await Store.open(PostgresDatabase(url=database))
+            try:
+                return await store._engines.write(
+                    lambda connection: connection.run_sync(
+                        lambda plain: plain.exec_driver_sql("SHOW synchronous_commit").scalar()
+                    )
+                )
+            finally:
+                await store.close()
+
+        return asyncio.run(work())
+
+    for rule, expected in (("off", "on"), ("local", "local"), ("remote_apply", "remote_apply")):
+        assert asked(f"{postgres.create()}?synchronous_commit={rule}") == expected
+
+
+@pytest.fixture
+def own_server() -> Iterator[Postgres]:
+    """One that the test may stop."""
+    with running() as server:
+        yield server
+
+
+@pytest.mark.xdist_group("postgres")
+def test_a_server_that_goes_is_told_and_one_that_comes_back_is_used(own_server: Postgres) -> None:
+    """At run time there is one error; connections that died are replaced without one."""
+
+    async def work() -> None:
+        store = await Store.open(PostgresDatabase(url=own_server.create()))
+        await store.save_report("a", EMPTY, at="one")
+        own_server.run(
+            "psql", "-h", "127.0.0.1", "-p", str(own_server.port), "-U", "broker", "-d", "postgres",
+            "-c", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'grantproxy'",
+        )  # fmt: skip
+        found = await store.report_of("a")
+        assert found is not None
+        assert found.at == "one"
+        own_server.process.send_signal(signal.SIGINT)  # a fast shutdown: clients are not waited for
+        own_server.process.wait()
+        for question in (store.report_of("a"), store.save_report("a", EMPTY, at="two"), store.list_boxes()):
+            with pytest.raises(StoreUnavailable) as caught:
+                await question
+            assert own_server.password not in str(caught.value)
+        await store.close()
+
+    asyncio.run(work())
