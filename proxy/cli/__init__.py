@@ -21,6 +21,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "check": ("proxy.cli.check", "Check grant and settings files, with every problem."),
     "explain": ("proxy.cli.explain", "Say what a grant decides about a request."),
     "audit": ("proxy.cli.audit", "Read the decision log and check its chain."),
+    "box": ("proxy.cli.box", "Add, list, rotate and remove the broker's boxes."),
+    "visitor": ("proxy.cli.visitor", "Issue, revoke and list visitors' grants for boxes."),
     "ca": ("proxy.cli.ca", "Show the CA that clients of the proxy must trust."),
     "demo": ("proxy.cli.demo", "Try it out against a sample API."),
 }
