@@ -27,7 +27,7 @@ def test_the_lock_covers_the_project() -> None:
         *((name, runtime) for name in project["project"]["dependencies"]),
         *((name, dev) for name in project["dependency-groups"]["dev"]),
     ):
-        name = re.split(r"[<>=!~ ]", wanted)[0].lower().replace("_", "-")
+        name = re.split(r"[<>=!~ \[]", wanted)[0].lower().replace("_", "-")
         assert re.search(rf"^{re.escape(name)}==", text, re.MULTILINE), name
 
 
