@@ -30,7 +30,7 @@ from proxy.settings.broker_parts import References, load_id, load_payer, load_se
 from proxy.settings.database import parse_database
 from proxy.settings.grantfiles import Grants
 from proxy.settings.model import BoxSettings
-from proxy.settings.values import parse_listen, read
+from proxy.settings.values import parse_listen, parse_path, read
 
 
 def load_broker(
@@ -107,14 +107,12 @@ def _feedback(place: Place | None, state: Path) -> Feedback:
             return FeedbackOff()
         place.problem(f"is {quoted(place.value)}; write `off`, or a map such as `{{file: {FEEDBACK}}}`")
         return usual
-    file, url, consent = place.get("file"), load_url(place.get("url")), place.get("consent")
+    path = read(place.get("file"), partial(parse_path, directory=state))
+    url, consent = load_url(place.get("url")), place.get("consent")
     if place.has("file") and place.has("url"):
         place.key_problem("url", "is one place for feedback, and `file` is another; keep one of them")
-    if file and "\0" in file.text:
-        file.problem("holds a NUL, as no path does; write the path of a file")
-        return usual
     if consent and consent.value is False:
         return FeedbackWithheld()
     if url:
         return FeedbackForward(origin=url.origin, base=url.base)
-    return FeedbackFile(path=state / file.text) if file else usual
+    return FeedbackFile(path=path) if path else usual

@@ -1,6 +1,7 @@
 """`broker.secrets`: what boxes use through `/egress/NAME`, each with the one host that it may be sent to."""
 
 import re
+from functools import partial
 from pathlib import Path
 
 from grants.message import Origin
@@ -10,6 +11,7 @@ from grants.problems import quoted
 from proxy.settings.broker_model import EgressSecret
 from proxy.settings.broker_parts import References, load_url
 from proxy.settings.grantfiles import Grants
+from proxy.settings.values import parse_path, read
 
 _NAME = re.compile(r"[A-Z][A-Z0-9_]{0,39}")
 _BOX = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
@@ -70,5 +72,5 @@ def _grant(place: Place, directory: Path, grants: Grants) -> tuple[Path | None, 
     found = place.get("grant")
     if found is None:
         return None, None
-    path = directory / found.text
-    return path, grants.load(path, found)
+    path = read(found, partial(parse_path, directory=directory))
+    return path, grants.load(path, found) if path else None
