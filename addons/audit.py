@@ -13,8 +13,8 @@ from grants.resource import resource_digest
 from .exchange import Exchange
 from .policy import Judged
 from .ports import DecisionLog, LogUnavailable
-from .record import EndedBy, Event, Record, Signal
-from .refusal import refusal
+from .record import EndedBy, Event, Mode, Record, Signal
+from .refusal import broker_refusal, refusal
 from .reply import BARE_500, reply_bytes
 
 log = logging.getLogger(__name__)
@@ -105,7 +105,10 @@ class Audit:
     def _render(self, exchange: Exchange) -> bytes:
         shown: Relay | None = exchange.relay
         if exchange.denial is not None:
-            shown = refusal(exchange.denial, exchange.id, terse=self.terse)
+            if exchange.arrival.mode is Mode.BROKER:
+                shown = broker_refusal(exchange.denial, exchange.methods)
+            else:
+                shown = refusal(exchange.denial, exchange.id, terse=self.terse)
         if shown is None:
             raise ValueError("nothing to show")
         method = b"" if exchange.head is None else exchange.head.method
@@ -134,7 +137,7 @@ class Audit:
             mode=exchange.arrival.mode,
             verdict="allow" if denial is None else "deny",
             box=exchange.box.name if exchange.box is not None else None,
-            endpoint=service.name if service is not None else None,
+            endpoint=service.name if service is not None else exchange.endpoint,
             host=host,
             method=head.method.decode() if head is not None and head.method in KNOWN_METHODS else None,
             assurance=_assurance(exchange),
@@ -156,7 +159,7 @@ class Audit:
             duration_ms=round((monotonic() - exchange.started) * 1000, 3),
             secret_refs=exchange.secret_refs,
             signals=_signals(denial),
-            labels=(exchange.ended_by or EndedBy.PROXY,) if event is Event.END else (),
+            labels=((exchange.ended_by or EndedBy.PROXY, *exchange.labels) if event is Event.END else exchange.labels),
             grant_digest=judged.endpoint.grant.digest if judged is not None else None,
         )
 

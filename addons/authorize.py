@@ -19,12 +19,13 @@ class Authorize:
     @fail_closed
     async def broker_head(self, exchange: Exchange) -> None:
         """Grant the head."""
-        self._head(exchange)
+        if not exchange.own:
+            self._head(exchange)
 
     @fail_closed
     async def broker_request(self, exchange: Exchange) -> None:
         """Grant the head, if it is not yet granted, and the body."""
-        if exchange.granted is None and not exchange.relayed:
+        if exchange.granted is None and not (exchange.relayed or exchange.own):
             self._head(exchange)
         if exchange.granted is None:
             return
@@ -52,3 +53,4 @@ class Authorize:
                 exchange.deny(denial)
             case granted:
                 exchange.granted = granted
+                exchange.body_limit = min(granted.body_limit, service.way.body_limit)

@@ -9,7 +9,7 @@ import binascii
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, final
+from typing import Final, Protocol, final
 from urllib.parse import unquote_to_bytes
 
 from grants.message import RequestHead
@@ -51,31 +51,58 @@ class Shown:
     ambiguous: bool = False
 
 
+class AddedBoxes(Protocol):
+    """Boxes that are not in the settings. Both methods raise `StateUnavailable`."""
+
+    async def find(self, token: bytes) -> Box | None:
+        """The box whose token this is now."""
+        ...
+
+    async def named(self, name: str) -> Box | None:
+        """The box of that name."""
+        ...
+
+
 @final
 class Boxes:
     """Finds the box of a token.
 
     Args:
         boxes: by name.
-        vault: holds the token of each box under the box's name.
+        vault: holds the token of each box under the box's name; None where there is none.
+        added: knows further boxes. Both raise `StateUnavailable` where those cannot be asked for.
     """
 
-    def __init__(self, boxes: Iterable[Box], vault: Vault) -> None:
+    def __init__(self, boxes: Iterable[Box], vault: Vault | None, added: "AddedBoxes | None" = None) -> None:
         self._boxes = {box.name: box for box in boxes}
         self._vault = vault
+        self._added = added
         self._held: Held | None = None
         self._by_digest: Mapping[bytes, Box] = {}
 
     def __repr__(self) -> str:
         return f"<boxes {', '.join(self._boxes)}>"
 
-    def named(self, name: str | None) -> Box | None:
+    async def named(self, name: str | None) -> Box | None:
         """The box of that name, if it is still there."""
-        return self._boxes.get(name) if name is not None else None
+        found = self._boxes.get(name) if name is not None else None
+        if found is None and name is not None and self._added is not None:
+            found = await self._added.named(name)
+        return found
 
     async def find(self, token: bytes | None) -> Box | None:
         """The box whose token this is now."""
         if token is None:
+            return None
+        found = await self._listed(token)
+        if found is None and self._added is not None:
+            found = await self._added.find(token)
+            # What a box has, it has by its name, and a name in the settings is that box's.
+            found = None if found is not None and found.name in self._boxes else found
+        return found
+
+    async def _listed(self, token: bytes) -> Box | None:
+        if self._vault is None:
             return None
         held = await self._vault.open()
         if held is not self._held:

@@ -2,7 +2,8 @@
 
 1. `Front` picks the layer of a connection. It is asked before any byte is read.
 2. `Who`, before anything is looked up: an unknown client learns nothing about endpoints.
-3. `Where` finds the endpoint; a host that is none, or names that disagree, end here.
+3. `Where` finds the endpoint; a host that is none, or names that disagree, end here. On the broker's address
+   `BrokerRoute` does both: who asks is found by the route, and what it may by the box's last report.
 4. `Authorize` decides by the endpoint's grant. Nothing behind it decides anew, but for a redirect's hops.
 5. `Tunnel` dials, and carries, an opaque tunnel that `Where` let through; `Relay` streams what goes to a
    trusted-upstream endpoint. Each opens its stream only when its record is in the log.
@@ -15,6 +16,7 @@
 
 from .audit import Audit
 from .authorize import Authorize
+from .broker.route import BrokerRoute
 from .capture import Capture
 from .dial import NoDial
 from .front.pick import Front
@@ -24,9 +26,21 @@ from .tunnel import Tunnel
 from .where import Where
 from .who import Who
 
-type Chain = tuple[Front, Who, Where, Authorize, Tunnel, Relay, Send, Capture, Audit, NoDial]
+type Chain = tuple[Front, Who, Where, BrokerRoute, Authorize, Tunnel, Relay, Send, Capture, Audit, NoDial]
 
 
 def chain(front: Front, audit: Audit) -> Chain:
     """The addons in their order. Those that need something of the world are handed in."""
-    return (front, Who(), Where(), Authorize(), Tunnel(audit), Relay(audit), Send(audit), Capture(), audit, NoDial())
+    return (
+        front,
+        Who(),
+        Where(),
+        BrokerRoute(),
+        Authorize(),
+        Tunnel(audit),
+        Relay(audit),
+        Send(audit),
+        Capture(),
+        audit,
+        NoDial(),
+    )

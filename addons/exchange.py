@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from secrets import token_hex
 from time import monotonic
-from typing import final
+from typing import TYPE_CHECKING, final
 
 from grants.authorize import Allow, Granted
 from grants.decision import Deny, Reason, Rule
@@ -20,6 +20,10 @@ from .policy import Policy, Service
 from .record import EndedBy, Mode
 from .streams import ClientChannel, ClientSide, UpstreamStream
 
+if TYPE_CHECKING:
+    from .broker.call import Call
+    from .relay_rules import RelayRules
+
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +31,7 @@ class Arrival:
     """How a connection came in: what the front knows before a request is read.
 
     Attributes:
-        mode: `terminate` on a base URL, `connect` before and `proxy` inside a tunnel.
+        mode: `terminate` on a base URL, `connect` before and `proxy` inside a tunnel, `broker` on the broker's address.
         peer: the client's address, or None for a Unix socket.
         service: the service that a base URL's listener, or the CONNECT authority, stands for.
         authority: where the connection leads: the CONNECT authority, or the listener's own address.
@@ -54,11 +58,18 @@ class Exchange:
     Attributes:
         admitted: Who has decided.
         box_prefix: the path prefix that held the box's token.
-        granted: the operation that the head was granted; `granted.body_limit` says how much body may be read.
+        call: what the broker found that the request asks of it.
+        own: the broker's own steps answer it, or say how it is relayed: there is no grant to ask.
+        endpoint: what records call the part of the broker that is asked, where no service is known.
+        labels: what records say of the broker's rule.
+        methods: what a refusal with 405 says that the path takes.
+        granted: the operation that the head was granted.
+        body_limit: bytes of body that may be held; None while nobody has said that one may be.
         relay: the checked answer.
         denial: the first refusal; final.
         final: what the last hop of a followed redirect chain was granted.
         relayed: the endpoint is a relay, and the request may go to it.
+        rules: how it is relayed; None as a trusted upstream.
         announced: bytes of the body that the head announces; None for a chunked one.
         side: what the connection works for while this is answered.
         body_prefix: the beginning of a body that is relayed, where it is captured.
@@ -82,7 +93,13 @@ class Exchange:
     box_prefix: bytes = field(default=b"", repr=False)
     service: Service | None = None
     authority: Authority | None = None
+    call: "Call | None" = None
+    own: bool = False
+    endpoint: str | None = None
+    labels: tuple[str, ...] = ()
+    methods: bytes = b""
     granted: Granted | None = None
+    body_limit: int | None = None
     allow: Allow | None = None
     relay: Relay | None = field(default=None, repr=False)
     denial: Deny | None = None
@@ -92,6 +109,7 @@ class Exchange:
     hops: int = 0
     final: Granted | None = None
     relayed: bool = False
+    rules: "RelayRules | None" = field(default=None, repr=False)
     side: ClientSide | None = field(default=None, repr=False)
     client: ClientChannel | None = field(default=None, repr=False)
     announced: int | None = 0

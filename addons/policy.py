@@ -5,7 +5,7 @@ A reload makes a new `Policy` and swaps it in `Policies`; a request keeps the on
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import final
+from typing import TYPE_CHECKING, final
 
 from grants.endpoint import Endpoint
 from grants.message import Authority, Fields, Origin
@@ -14,6 +14,9 @@ from .boxes import Boxes
 from .gate import Gate
 from .ports import CaptureSink, Upstream, Vault
 from .streams import StreamingUpstream, TunnelDialler
+
+if TYPE_CHECKING:
+    from .broker.parts import Broker
 
 
 @final
@@ -108,15 +111,24 @@ class Policy:
     Attributes:
         boxes: who may use what; None: every client on this machine may use everything.
         tunnels: None: there are none.
+        broker: what the broker serves; None: there is no broker.
     """
 
     services: Mapping[str, Service]
     authorities: Mapping[Authority, Service]
     boxes: Boxes | None = None
     tunnels: Tunnels | None = None
+    broker: "Broker | None" = None
 
     @classmethod
-    def of(cls, services: Iterable[Service], *, boxes: Boxes | None = None, tunnels: Tunnels | None = None) -> "Policy":
+    def of(
+        cls,
+        services: Iterable[Service],
+        *,
+        boxes: Boxes | None = None,
+        tunnels: Tunnels | None = None,
+        broker: "Broker | None" = None,
+    ) -> "Policy":
         """Put the services in force."""
         every = tuple(services)
         return cls(
@@ -124,6 +136,7 @@ class Policy:
             authorities={service.authority: service for service in every},
             boxes=boxes,
             tunnels=tunnels,
+            broker=broker,
         )
 
     def relays(self, name: str | None) -> bool:

@@ -71,6 +71,10 @@ class CaptureSink(Protocol):
         ...
 
 
+class StateUnavailable(Exception):
+    """What the broker remembers cannot be asked now. Nothing is known, so nothing may be allowed."""
+
+
 class LogUnavailable(Exception):
     """A record could not be written."""
 

@@ -20,6 +20,7 @@ class Mode(StrEnum):
     TERMINATE = "terminate"
     PROXY = "proxy"
     CONNECT = "connect"
+    BROKER = "broker"
 
 
 class EndedBy(StrEnum):

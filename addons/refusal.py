@@ -3,6 +3,7 @@
 import json
 from http import HTTPStatus
 
+from grants.broker.refusals import refusal_body
 from grants.decision import Deny
 from grants.message import Relay
 
@@ -54,4 +55,20 @@ def refusal(denial: Deny, decision: str, *, terse: bool) -> Relay:
         fields += ((b"Retry-After", b"1"),)
     if denial.status == 407:
         fields += ((b"Proxy-Authenticate", b'Basic realm="grantproxy"'),)
+    return Relay(status=denial.status, fields=fields, body=body, length=len(body))
+
+
+def broker_refusal(denial: Deny, methods: bytes) -> Relay:
+    """The document of the broker protocol. Its message is part of that protocol, so it is always there.
+
+    `methods`: the value of `Allow` for a 405, else empty.
+    """
+    body = refusal_body(denial.status, denial.detail)
+    fields: tuple[tuple[bytes, bytes], ...] = ((b"Content-Type", b"application/json"), (b"Cache-Control", b"no-store"))
+    if methods:
+        fields += ((b"Allow", methods),)
+    if denial.status == 401:
+        fields += ((b"WWW-Authenticate", b'Bearer realm="grantproxy"'),)
+    if denial.status == 503:
+        fields += ((b"Retry-After", b"1"),)
     return Relay(status=denial.status, fields=fields, body=body, length=len(body))

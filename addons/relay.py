@@ -9,19 +9,17 @@ from dataclasses import dataclass
 from typing import final
 
 from grants.decision import Deny, Reason, Rule
-from grants.references import seal
-from grants.target import encode_path
 
 from .audit import Audit, log_unavailable
 from .capture import BODY_BYTES
 from .exchange import Exchange
 from .guard import fail_closed
-from .inject import with_injected, without_injected
 from .policy import Relayed, Service
 from .ports import UpstreamFailed
 from .pump import first_failure, pump, read_within
-from .record import EndedBy, Mode
-from .relay_head import Called, answer_head, request_of
+from .record import EndedBy
+from .relay_head import answer_head
+from .relay_rules import TRUSTED, RelayRules, Screen, Withheld
 from .send import at_capacity, failure
 from .streams import ClientChannel, ClientLeft, UpstreamStream
 
@@ -52,48 +50,45 @@ class Relay:
                 service.gate.leave()
 
     async def _exchange(self, exchange: Exchange, service: Service, way: Relayed) -> None:
-        head, client = exchange.head, exchange.client
-        if head is None or client is None:
+        client, rules = exchange.client, exchange.rules or TRUSTED
+        if exchange.head is None or client is None:
             raise ValueError("a relay without a client")
-        base = () if exchange.arrival.mode is Mode.PROXY else service.base
-        asked = request_of(
-            without_injected(head, service.inject),
-            origin=service.upstream,
-            base=base,
-            websocket=way.websocket,
-            authority=exchange.authority,
-            scheme="https" if exchange.arrival.encrypted else "http",
-        )
-        if isinstance(asked, Deny):
-            exchange.deny(asked)
+        ready = await rules.ready(exchange, service, way)
+        if isinstance(ready, Deny):
+            exchange.deny(ready)
             return
-        held = await service.vault.open()
-        sealed = seal(with_injected(asked.request, service.inject), held.values, service.secrets)
-        if isinstance(sealed, Deny):
-            exchange.deny(sealed)
-            return
-        exchange.secret_refs = sealed.names
+        exchange.secret_refs = ready.names
+        held = exchange.body_limit is not None
         try:
             stream = await way.upstream.open(
-                sealed.request, length=exchange.announced, upgrade=asked.upgrade, connect_timeout=way.connect_timeout
+                ready.request,
+                length=len(exchange.body) if held else exchange.announced,
+                upgrade=ready.upgrade,
+                connect_timeout=way.connect_timeout,
             )
         except UpstreamFailed as failed:
             exchange.deny(failure(failed, None))
             return
         try:
-            await self._carry(exchange, service, way, client, stream)
+            await self._carry(exchange, service, way, client, stream, rules)
         finally:
             await stream.close()
 
     async def _carry(
-        self, exchange: Exchange, service: Service, way: Relayed, client: ClientChannel, stream: UpstreamStream
+        self,
+        exchange: Exchange,
+        service: Service,
+        way: Relayed,
+        client: ClientChannel,
+        stream: UpstreamStream,
+        rules: RelayRules,
     ) -> None:
         """Both directions at once; whichever side fails ends them both."""
         try:
             async with asyncio.timeout(service.timeout), asyncio.TaskGroup() as group:
-                upload = group.create_task(self._upload(exchange, client, stream, way))
+                upload = group.create_task(self._upload(exchange, client, stream, way, rules.upload()))
                 watch = group.create_task(_watch(client))
-                await self._answer(exchange, service, way, client, stream)
+                await self._answer(exchange, service, way, client, stream, rules)
                 # An answer may come before the request has been taken: the rest of that is of no use.
                 upload.cancel()
                 watch.cancel()
@@ -108,58 +103,82 @@ class Relay:
         except* UpstreamFailed as failures:
             if not exchange.opened:
                 exchange.deny(failure(first_failure(failures), None))
+        except* Withheld as withheld:
+            # The record of the end says why it was cut; where nothing was shown yet, the answer does too.
+            exchange.deny(_first(withheld).denial)
+            exchange.close = True
 
-    async def _upload(self, exchange: Exchange, client: ClientChannel, stream: UpstreamStream, way: Relayed) -> None:
+    async def _upload(
+        self, exchange: Exchange, client: ClientChannel, stream: UpstreamStream, way: Relayed, screen: Screen | None
+    ) -> None:
         if exchange.announced == 0:
+            return
+        if exchange.body_limit is not None:
+            # The whole body was looked at before it was decided to relay.
+            if exchange.body:
+                exchange.bytes_out += len(exchange.body)
+                await stream.write(exchange.body)
+            await stream.finish()
             return
         while piece := await read_within(client, way.idle):
             if exchange.service is not None and exchange.service.capture is not None:
                 exchange.body_prefix += piece[: BODY_BYTES - len(exchange.body_prefix)]
-            await stream.write(piece)
-            exchange.bytes_out += len(piece)
+            for part in (piece,) if screen is None else screen.feed(piece):
+                await stream.write(part)
+                exchange.bytes_out += len(part)
+        for part in () if screen is None else screen.finish():
+            await stream.write(part)
+            exchange.bytes_out += len(part)
         await stream.finish()
 
     async def _answer(
-        self, exchange: Exchange, service: Service, way: Relayed, client: ClientChannel, stream: UpstreamStream
+        self,
+        exchange: Exchange,
+        service: Service,
+        way: Relayed,
+        client: ClientChannel,
+        stream: UpstreamStream,
+        rules: RelayRules,
     ) -> None:
-        head = await stream.head()
+        received = await stream.head()
+        method = b"" if exchange.head is None else exchange.head.method
+        head = rules.shown(received, bodiless=method == b"HEAD" or received.status in (204, 304))
+        if isinstance(head, Deny):
+            exchange.deny(head)
+            return
         exchange.status = head.status
         if not self.audit.open(exchange):
             return
-        method = b"" if exchange.head is None else exchange.head.method
         if head.status == 101:
             client.become_raw()
-        shown, chunked = answer_head(head, method=method, close=exchange.close, called=_called(exchange, service))
+        called = rules.called(exchange, service)
+        shown, chunked = answer_head(head, method=method, close=exchange.close, called=called)
         await client.write(shown)
         if head.status == 101:
             exchange.close = True
             exchange.ended_by = await pump(exchange, client, stream, idle=way.idle, total=None)
             return
+        screen = rules.download(received)
         while piece := await stream.read():
             exchange.bytes_in += len(piece)
-            await client.write(b"%x\r\n%b\r\n" % (len(piece), piece) if chunked else piece)
+            for part in (piece,) if screen is None else screen.feed(piece):
+                await client.write(b"%x\r\n%b\r\n" % (len(part), part) if chunked else part)
+        for part in () if screen is None else screen.finish():
+            await client.write(b"%x\r\n%b\r\n" % (len(part), part) if chunked else part)
         if chunked:
             await client.write(b"0\r\n\r\n")
         exchange.ended_by = EndedBy.UPSTREAM
+
+
+def _first(group: BaseExceptionGroup[Withheld]) -> Withheld:
+    first = group.exceptions[0]
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first
 
 
 async def _watch(client: ClientChannel) -> None:
     """Fail as soon as the client is gone, also while neither side says anything."""
     await client.left()
     raise ClientLeft
-
-
-def _called(exchange: Exchange, service: Service) -> Called | None:
-    """How the client calls the base URL; None on the forward proxy, where it calls the upstream by its own name."""
-    if exchange.arrival.mode is Mode.PROXY or exchange.head is None:
-        return None
-    host = next((value for name, value in exchange.head.fields if name.lower() == b"host"), b"")
-    scheme = b"https://" if exchange.arrival.encrypted else b"http://"
-    return Called(
-        url=scheme + host + exchange.box_prefix,
-        upstream=service.upstream,
-        base=encode_path(service.base) if service.base else b"",
-    )
 
 
 def client_left() -> Deny:

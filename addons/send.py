@@ -75,7 +75,7 @@ class Send:
     @fail_closed
     async def broker_request(self, exchange: Exchange) -> None:
         """Send, follow, check."""
-        if exchange.relayed:
+        if exchange.relayed or exchange.own:
             return
         allow, service = exchange.allow, exchange.service
         if allow is None or service is None or not isinstance(service.way, Judged):

@@ -61,12 +61,13 @@ class Where:
     @fail_closed
     async def broker_head(self, exchange: Exchange) -> None:
         """A head was read."""
-        self._find(exchange)
+        if exchange.arrival.mode is not Mode.BROKER:
+            self._find(exchange)
 
     @fail_closed
     async def broker_request(self, exchange: Exchange) -> None:
         """A request is complete; its head may not have been asked about alone."""
-        if exchange.service is None:
+        if exchange.service is None and exchange.arrival.mode is not Mode.BROKER:
             self._find(exchange)
 
     def _find(self, exchange: Exchange) -> None:

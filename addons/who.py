@@ -12,6 +12,7 @@ from grants.decision import Deny, Reason, Rule
 from .boxes import Boxes, holds_token, take_token
 from .exchange import Exchange
 from .guard import fail_closed
+from .ports import StateUnavailable
 from .record import Mode
 
 
@@ -36,13 +37,15 @@ class Who:
             await self._admit(exchange)
 
     async def _admit(self, exchange: Exchange) -> None:
+        if exchange.arrival.mode is Mode.BROKER:
+            # Where the token stands depends on the route: the broker's own step finds it.
+            exchange.admitted = True
+            return
         boxes = exchange.policy.boxes
         if boxes is None:
             self._local(exchange)
         elif exchange.arrival.mode is Mode.PROXY and exchange.arrival.encrypted:
-            exchange.box = boxes.named(exchange.arrival.box)
-            if exchange.box is None:
-                exchange.deny(_unknown("the box that opened this tunnel is no longer in the settings"))
+            await self._by_name(exchange, boxes)
         else:
             await self._by_token(exchange, boxes)
         exchange.admitted = True
@@ -52,6 +55,15 @@ class Who:
         if peer is not None and peer != "127.0.0.1" and not ip_address(peer).is_loopback:
             exchange.deny(_unknown("only clients on the proxy's own machine are served"))
 
+    async def _by_name(self, exchange: Exchange, boxes: Boxes) -> None:
+        try:
+            exchange.box = await boxes.named(exchange.arrival.box)
+        except StateUnavailable:
+            exchange.deny(state_unavailable())
+            return
+        if exchange.box is None:
+            exchange.deny(_unknown("the box that opened this tunnel is no longer there"))
+
     async def _by_token(self, exchange: Exchange, boxes: Boxes) -> None:
         if exchange.head is None:
             raise ValueError("a request without a head")
@@ -60,7 +72,11 @@ class Who:
         if shown.ambiguous:
             exchange.deny(_unknown("the request shows more than one box token; send exactly one"))
             return
-        exchange.box = await boxes.find(shown.token)
+        try:
+            exchange.box = await boxes.find(shown.token)
+        except StateUnavailable:
+            exchange.deny(state_unavailable())
+            return
         if exchange.box is None or shown.token is None:
             exchange.deny(
                 _unknown("no box has this token; send it in Proxy-Authorization, or as /box/TOKEN/ in a base URL")
@@ -73,6 +89,16 @@ class Who:
                     detail="the box's token stands in another place of the request, from which it would go upstream",
                 )
             )
+
+
+def state_unavailable() -> Deny:
+    """The refusal while what the broker remembers cannot be asked."""
+    return Deny(
+        rule=Rule.DENIED,
+        reason=Reason.STATE,
+        status=503,
+        detail="what the broker remembers cannot be read or stored now, so nothing is allowed; try again shortly",
+    )
 
 
 def _unknown(detail: str) -> Deny:

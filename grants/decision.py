@@ -51,6 +51,19 @@ class Reason(StrEnum):
     NOT_HTTP = "not-http"
     TLS_CLIENT = "tls-client-error"
     INSIDE_ADDRESS = "inside-address"
+    # the broker
+    BROKER_ROUTE = "broker-route"
+    BROKER_METHOD = "broker-method"
+    SCOPE = "scope"
+    SECRET_UNHELD = "secret-unheld"  # noqa: S105 - a word, not a secret
+    REPORT_INVALID = "report-invalid"
+    DECIDE_INVALID = "decide-invalid"
+    FEEDBACK_INVALID = "feedback-invalid"
+    FEEDBACK_OFF = "feedback-off"
+    FEEDBACK_WITHHELD = "feedback-withheld"
+    NOT_OWN = "not-own"
+    ANSWER_UNUSABLE = "answer-unusable"
+    STATE = "state-unavailable"
     # target
     TARGET_UNREADABLE = "target-unreadable"
     PATH_ENCODING = "path-encoding"

@@ -53,6 +53,7 @@ class Listener:
         endpoint: the endpoint of a base URL, or None for the forward proxy and the admin listener.
         asked: the address as the settings have it.
         address: where it really listens (a port 0 is a real one here).
+        broker: it is the broker's.
         inode: of a Unix socket, as it was made: another one at its path is not ours.
     """
 
@@ -62,6 +63,7 @@ class Listener:
     address: Listen
     sock: socket.socket = field(repr=False)
     inode: tuple[int, int] | None = field(default=None, repr=False)
+    broker: bool = False
 
     def remove(self) -> None:
         """Close the socket, and take its name out of the file system if it is still there."""
@@ -71,18 +73,18 @@ class Listener:
                 if _inode(self.address.path) == self.inode:
                     self.address.path.unlink()
 
-    def serves(self, listen: Listen, endpoint: str | None) -> bool:
+    def serves(self, listen: Listen, endpoint: str | None, *, broker: bool = False) -> bool:
         """Whether it can go on for this setting. Where the port is any, each endpoint has its own."""
         if isinstance(listen, TcpListen) and listen.port == 0:
-            return self.asked == listen and self.endpoint == endpoint
+            return self.asked == listen and self.endpoint == endpoint and self.broker == broker
         return self.asked == listen
 
-    def renamed(self, setting: str, endpoint: str | None) -> "Listener":
+    def renamed(self, setting: str, endpoint: str | None, *, broker: bool = False) -> "Listener":
         """The same socket, for this setting."""
-        return replace(self, setting=setting, endpoint=endpoint)
+        return replace(self, setting=setting, endpoint=endpoint, broker=broker)
 
 
-def bind(listen: Listen, *, setting: str, endpoint: str | None = None) -> Listener:
+def bind(listen: Listen, *, setting: str, endpoint: str | None = None, broker: bool = False) -> Listener:
     """Bind and listen.
 
     Raises:
@@ -100,7 +102,9 @@ def bind(listen: Listen, *, setting: str, endpoint: str | None = None) -> Listen
         address = TcpListen(host=listen.host, port=sock.getsockname()[1])
     else:
         inode = _inode(listen.path)
-    return Listener(setting=setting, endpoint=endpoint, asked=listen, address=address, sock=sock, inode=inode)
+    return Listener(
+        setting=setting, endpoint=endpoint, asked=listen, address=address, sock=sock, inode=inode, broker=broker
+    )
 
 
 def _inode(path: Path) -> tuple[int, int]:
@@ -202,11 +206,12 @@ class Listeners:
             return None
         connection, listener = found
         peer = connection.client.peername[0] if connection.client.peername else None
-        if listener.endpoint is None:
+        if listener.endpoint is None and not listener.broker:
             return ConnectLayer(nextlayer.context, self.limits, self._policies, peer, self._certificates)
         address = listener.address
         authority = Authority(host=address.host, port=address.port) if isinstance(address, TcpListen) else None
-        arrival = Arrival(mode=Mode.TERMINATE, peer=peer, service=listener.endpoint, authority=authority)
+        mode = Mode.BROKER if listener.broker else Mode.TERMINATE
+        arrival = Arrival(mode=mode, peer=peer, service=listener.endpoint, authority=authority)
         return BaseUrlLayer(nextlayer.context, self.limits, self._policies, arrival)
 
     async def start(self, listeners: Iterable[Listener], master: Master, steps: Table) -> None:

@@ -18,6 +18,7 @@ from addons.front.layer import Limits
 from addons.front.pick import Front
 from addons.policy import Policies
 from proxy.admin import Admin, AdminServer
+from proxy.broker.state import State
 from proxy.connection import table
 from proxy.decisionlog import FileLog, StreamLog, open_log
 from proxy.decisionlog.writer import STDOUT
@@ -29,6 +30,7 @@ from proxy.services import Services
 from proxy.settings import fixed_changes
 from proxy.settings.model import Listen, Settings
 from proxy.state import digest_key, private_directory
+from proxy.store import Store
 from proxy.tasks import spawn
 from proxy.tls.ca import load_ca
 from proxy.tls.leaves import Leaves
@@ -53,11 +55,13 @@ class Fronts:
     proxy: Listener | None
     endpoints: tuple[Listener, ...]
     admin: Listener | None
+    broker: Listener | None = None
 
     @property
     def clients(self) -> tuple[Listener, ...]:
         """Those that agents call."""
-        return self.endpoints if self.proxy is None else (self.proxy, *self.endpoints)
+        single = (self.proxy, self.broker)
+        return (*(listener for listener in single if listener is not None), *self.endpoints)
 
 
 @final
@@ -97,7 +101,8 @@ class Program:
         self.ca = load_ca(directory)
         self._key = digest_key(directory)
         self._pools = (Pool(), Pool(_STREAMS))
-        self._services = Services(*self._pools)
+        self._state = None if settings.broker is None else State(settings.directory)
+        self._services = Services(*self._pools, self._state)
         self._policies = Policies(self._services.adopt(self._services.prepare(settings)))
         self._reloads = Reloads(running.load or (lambda: self.settings), self._apply, running.say, self._named)
         self._stopping = asyncio.Event()
@@ -143,6 +148,8 @@ class Program:
         admin: AdminServer | None = None
         try:
             self._take_signals()
+            if self._state is not None and self.settings.broker is not None:
+                self._state.store = await Store.open(self.settings.broker.database)
             await self._listeners.start(self.fronts.clients, master, table(addons))
             admin = await self._start_admin()
             work.append(spawn(self._reloads.run(), "reload"))
@@ -159,6 +166,8 @@ class Program:
                 await admin.close()
             for pool in self._pools:
                 await pool.close()
+            if self._state is not None:
+                await self._state.close()
             await master.done()
 
     async def _start_admin(self) -> AdminServer | None:
@@ -258,12 +267,12 @@ def _bind(settings: Settings, old: Fronts | None) -> tuple[Fronts, list[Listener
     kept = [] if old is None else list(old.clients)
     fresh: list[Listener] = []
 
-    def have(listen: Listen, setting: str, endpoint: str | None = None) -> Listener:
+    def have(listen: Listen, setting: str, endpoint: str | None = None, *, broker: bool = False) -> Listener:
         for listener in kept:
-            if listener.serves(listen, endpoint):
+            if listener.serves(listen, endpoint, broker=broker):
                 kept.remove(listener)
-                return listener.renamed(setting, endpoint)
-        fresh.append(bind(listen, setting=setting, endpoint=endpoint))
+                return listener.renamed(setting, endpoint, broker=broker)
+        fresh.append(bind(listen, setting=setting, endpoint=endpoint, broker=broker))
         return fresh[-1]
 
     try:
@@ -271,6 +280,7 @@ def _bind(settings: Settings, old: Fronts | None) -> tuple[Fronts, list[Listener
         if old is None and settings.admin is not None:
             admin = have(settings.admin, "admin")
         proxy = None if settings.proxy is None else have(settings.proxy, "proxy")
+        broker = None if settings.broker is None else have(settings.broker.listen, "broker.listen", broker=True)
         endpoints = tuple(
             have(endpoint.listen, f"endpoints[{number}].listen", endpoint.name)
             for number, endpoint in enumerate(settings.endpoints)
@@ -280,4 +290,4 @@ def _bind(settings: Settings, old: Fronts | None) -> tuple[Fronts, list[Listener
         for listener in fresh:
             listener.remove()
         raise
-    return Fronts(proxy=proxy, endpoints=endpoints, admin=admin), fresh
+    return Fronts(proxy=proxy, endpoints=endpoints, admin=admin, broker=broker), fresh

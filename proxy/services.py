@@ -10,6 +10,8 @@ from addons.gate import Gate
 from addons.policy import Judged, Policy, Relayed, Service, Tunnels
 from grants.endpoint import Endpoint
 from grants.message import Origin
+from proxy.broker.state import State
+from proxy.broker.wiring import Maker, Wiring, needs_trust, references
 from proxy.capture import CaptureFile
 from proxy.secrets import EndpointVault, parse_source
 from proxy.settings.model import Assurance, EndpointSettings, Settings, is_written_inside
@@ -42,6 +44,7 @@ class Prepared:
     settings: Settings
     parts: tuple[_Parts, ...] = field(repr=False)
     boxes: EndpointVault | None = field(repr=False)
+    broker: Wiring | None = field(default=None, repr=False)
 
 
 @final
@@ -54,9 +57,11 @@ class Services:
     Args:
         judged: connections for requests of semantic endpoints.
         streams: connections for relays, which may last long, and keep no judged request waiting.
+        state: what the broker remembers; None where there is no broker.
     """
 
-    def __init__(self, judged: Pool, streams: Pool) -> None:
+    def __init__(self, judged: Pool, streams: Pool, state: State | None = None) -> None:
+        self._state = state
         self._pool = judged
         self._streams = streams
         self._system: Trust | None = None
@@ -82,11 +87,12 @@ class Services:
         if settings.boxes:
             tokens = {box.name: box.token for box in settings.boxes}
             boxes = vaults[_BOXES_KEY] = self._vault(BOXES, tokens, settings, problems)
+        broker = self._broker(settings, vaults, problems)
         if not problems:
             problems += _same_values(vaults)
         if problems:
             raise StartRefused("\n".join(problems))
-        return Prepared(settings=settings, parts=tuple(parts), boxes=boxes)
+        return Prepared(settings=settings, parts=tuple(parts), boxes=boxes, broker=broker)
 
     def adopt(self, prepared: Prepared) -> Policy:
         """The policy of what was prepared. Does not block; from here on its vaults are the ones that live."""
@@ -100,18 +106,35 @@ class Services:
             boxes = Boxes(
                 [Box(name=box.name, endpoints=box.endpoints, tunnels=box.tunnels) for box in settings.boxes],
                 prepared.boxes,
+                self._state,
             )
+        broker = None
+        if prepared.broker is not None and self._state is not None:
+            vaults.update(prepared.broker.vaults)
+            maker = Maker(settings, prepared.broker, self._state, self._pool, self._streams)
+            broker = maker.broker(boxes or Boxes((), None, self._state))
         for name, vault in vaults.items():
             if (previous := self._vaults.get(name)) is not None:
                 vault.succeed(previous)
         self._vaults, self._gates = vaults, gates
-        return Policy.of(services, boxes=boxes, tunnels=_tunnels(settings))
+        return Policy.of(services, boxes=boxes, tunnels=_tunnels(settings), broker=broker)
 
     def _vault(self, name: str, secrets: Mapping[str, str], settings: Settings, problems: list[str]) -> EndpointVault:
         sources = {key: parse_source(text, settings.directory) for key, text in secrets.items()}
         vault = EndpointVault(name, sources)
         problems += vault.check()
         return vault
+
+    def _broker(self, settings: Settings, vaults: dict[str, EndpointVault], problems: list[str]) -> Wiring | None:
+        if settings.broker is None:
+            return None
+        own = {
+            key: self._vault("broker", {name: reference}, settings, problems)
+            for key, (name, reference) in references(settings).items()
+        }
+        vaults.update(own)
+        system = self._system_trust() if needs_trust(settings.broker) else None
+        return Wiring(settings=settings.broker, vaults=own, system=system)
 
     def _gate(self, endpoint: EndpointSettings) -> tuple[int, Gate]:
         """The endpoint's own for as long as its limit stays: what is in flight counts also after a reload."""
@@ -187,11 +210,14 @@ class Services:
             connect_timeout=endpoint.connect_timeout,
         )
 
+    def _system_trust(self) -> Trust:
+        if self._system is None:
+            self._system = Trust.system()
+        return self._system
+
     def _trust(self, endpoint: EndpointSettings) -> Trust:
         if endpoint.ca is None:
-            if self._system is None:
-                self._system = Trust.system()
-            return self._system
+            return self._system_trust()
         try:
             return Trust.only(endpoint.ca.read_bytes())
         except (OSError, TrustInvalid) as error:
@@ -222,7 +248,7 @@ def _same_values(vaults: dict[str, EndpointVault]) -> list[str]:
     """A token is one box's alone: who shares it with another box or a credential would be that, or hold it."""
     seen: dict[bytes, str] = {}
     problems = []
-    for vault_name, vault in sorted(vaults.items()):
+    for vault_name, vault in sorted(vaults.items(), key=lambda item: (item[0] != _BOXES_KEY, item[0])):
         for name, secret in vault.current.items():
             digest = hashlib.sha256(secret.reveal()).digest()
             if vault_name == _BOXES_KEY:
@@ -230,5 +256,7 @@ def _same_values(vaults: dict[str, EndpointVault]) -> list[str]:
                     problems.append(f"box `{name}`: its token is also that of {seen[digest]}; give it one of its own")
                 seen[digest] = f"box `{name}`"
             elif digest in seen:
-                problems.append(f"endpoint `{vault_name}`: secret `{name}` is also the token of {seen[digest]}")
+                problems.append(
+                    f"endpoint `{vault_name.removeprefix(':')}`: secret `{name}` is also the token of {seen[digest]}"
+                )
     return problems

@@ -10,7 +10,8 @@ from mitmproxy.proxy.commands import StartHook
 
 from addons.exchange import Arrival, Exchange
 from addons.hooks import BrokerHeadHook, BrokerRequestHook
-from addons.policy import Judged, Policies
+from addons.policy import Policies
+from addons.record import Mode
 from grants.decision import Deny, Reason, Rule
 from grants.message import RequestHead
 
@@ -74,8 +75,7 @@ class Stream:
         exchange = self.begin(event.head)
         exchange.close = not event.keep_alive or self._policies.draining
         if event.body == 0:
-            relay = exchange.policy.relays(exchange.arrival.service)
-            yield from self._answer(exchange, self._channel(complete=True) if relay else None)
+            yield from self._answer(exchange, self._whole(exchange))
             return
         exchange.announced = event.body
         self._layer.disarm()
@@ -86,12 +86,11 @@ class Stream:
             exchange.close = not event.keep_alive
             yield from self._stream(exchange, event)
             return
-        way = exchange.service.way if exchange.service is not None else None
-        if exchange.denial is not None or exchange.granted is None or not isinstance(way, Judged):
+        limit = exchange.body_limit
+        if exchange.denial is not None or limit is None:
             yield from self._layer.reply(exchange)
             return
         exchange.close = not event.keep_alive
-        limit = min(exchange.granted.body_limit, way.body_limit)
         if event.body is not None and event.body > limit:
             yield from self._refuse(exchange, too_large(limit))
             return
@@ -106,7 +105,7 @@ class Stream:
         if exchange is None:
             raise ValueError("a body without a head")
         exchange.body = body
-        yield from self._answer(exchange)
+        yield from self._answer(exchange, self._whole(exchange))
 
     def _stream(self, exchange: Exchange, event: HeadRead) -> Commands:
         """The body goes on while it comes. What has come already goes first."""
@@ -116,6 +115,12 @@ class Stream:
             yield from self._layer.send(_CONTINUE)
         channel.resume()
         yield from self._answer(exchange, channel)
+
+    def _whole(self, exchange: Exchange) -> Channel | None:
+        """The client's side for an answer that may be streamed to a request that was read whole."""
+        arrival = exchange.arrival
+        streamed = arrival.mode is Mode.BROKER or exchange.policy.relays(arrival.service)
+        return self._channel(complete=True) if streamed else None
 
     def _channel(self, *, complete: bool) -> Channel:
         return Channel(self._layer.wire, self._reader, complete=complete)

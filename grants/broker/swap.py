@@ -110,8 +110,8 @@ def _swap_value(content: bytes, token: bytes, value: bytes, pairs: dict[bytes, b
     plain = decode_basic(content) if is_basic(content) else None
     if plain is None or token not in plain:
         return content.replace(token, value)
-    whole, credentials = encode_basic(plain.replace(token, value))
-    pairs[credentials] = content[6:]
+    whole = encode_basic(plain.replace(token, value))
+    pairs[whole[6:]] = content[6:]
     return whole
 
 

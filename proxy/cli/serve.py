@@ -155,6 +155,8 @@ def _places(program: "Program") -> Iterator[str]:
     for endpoint in program.settings.endpoints:
         where = f" on {urls[endpoint.name]}" if endpoint.name in urls else ""
         yield f"endpoint {endpoint.name} ({endpoint.assurance}){where} -> {endpoint.upstream}"
+    if fronts.broker is not None:
+        yield f"broker on {_url(str(fronts.broker.address))}"
     if fronts.admin is not None:
         yield f"admin on {_url(str(fronts.admin.address))}"
     yield f"ca {program.ca.path}"
@@ -173,6 +175,7 @@ def _write_ready(program: "Program", path: Path) -> None:
     document = {
         "proxy": None if fronts.proxy is None else str(fronts.proxy.address),
         "admin": None if fronts.admin is None else _url(str(fronts.admin.address)),
+        "broker": None if fronts.broker is None else _url(str(fronts.broker.address)),
         "endpoints": _urls(program),
         "ca": str(program.ca.path),
     }

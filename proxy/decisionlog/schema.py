@@ -23,6 +23,13 @@ _HOST = {"type": "string", "pattern": r"^[a-z0-9_.:-]{1,261}$"}
 _HASH = {"type": "string", "pattern": r"^[0-9a-f]{64}$"}
 _OPERATION = {"type": "string", "minLength": 1, "description": "the operation's name, as the grant's author wrote it"}
 _ROUTE = {"type": "string", "pattern": r"^/[^?#%\\\u0000-\u001f]*$", "description": "the template, never a path"}
+_LABEL = {
+    "anyOf": [
+        {"enum": [side.value for side in EndedBy]},
+        {"type": "string", "pattern": r"^capability:[a-z][a-z0-9-]{0,62}$"},
+        {"type": "string", "pattern": r"^word:[^\u0000-\u001f\u007f]{1,64}$"},
+    ]
+}
 _COUNT = {"type": "integer", "minimum": 0}
 
 
@@ -68,7 +75,7 @@ def build() -> dict[str, object]:
             "items": {"type": "string", "pattern": r"^[A-Za-z0-9._/-]{1,256}$"},
         },
         "signals": {"type": "array", "uniqueItems": True, "items": {"enum": [signal.value for signal in Signal]}},
-        "labels": {"type": "array", "uniqueItems": True, "items": {"enum": [side.value for side in EndedBy]}},
+        "labels": {"type": "array", "uniqueItems": True, "items": dict(_LABEL)},
         "grant_digest": _or_null({"type": "string", "pattern": r"^sha256:[0-9a-f]{64}$"}),
     }
     return {

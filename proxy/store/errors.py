@@ -6,8 +6,10 @@ import sqlite3
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
+from addons.ports import StateUnavailable
 
-class StoreUnavailable(Exception):
+
+class StoreUnavailable(StateUnavailable):
     """The database did not answer, or refused. Nothing is known about what was asked, so nothing may be allowed.
 
     A write that failed so may still have been done: the answer can be what was lost.

@@ -21,10 +21,12 @@ from .trust import Trust
 class UpstreamClient:
     """Sends the requests of one endpoint; implements `addons.ports.Upstream`.
 
+    Plain HTTP is spoken only where the endpoint's own origin is http, and only to http origins.
+
     Args:
         pool: shared by all endpoints.
         origin: the endpoint's upstream.
-        trust: whom it trusts, for every origin that it sends to.
+        trust: whom it trusts, for every https origin; None where there is none to send to.
         connect_timeout: seconds to resolve, connect and verify.
         consented: hosts and ports that the operator wrote as an address or as `localhost`.
         allow_inside: let names resolve to inside addresses.
@@ -35,7 +37,7 @@ class UpstreamClient:
         self,
         pool: Pool,
         origin: Origin,
-        trust: Trust,
+        trust: Trust | None,
         *,
         connect_timeout: float = 10.0,
         consented: frozenset[tuple[str, int]] = frozenset(),
@@ -54,8 +56,6 @@ class UpstreamClient:
     async def send(self, request: Outgoing, *, max_body: int, timeout: float) -> Response:  # noqa: ASYNC109  the port's
         """See `addons.ports.Upstream`."""
         origin = request.origin
-        if origin.scheme != "https":
-            raise fault()
         group = self._group if origin is self._origin or origin == self._origin else self._group_of(origin)
         written = write_request(request, group.host)
         deadline = asyncio.get_running_loop().time() + timeout
@@ -67,4 +67,11 @@ class UpstreamClient:
         return await connection.exchange(written, request.method, max_body, deadline)
 
     def _group_of(self, origin: Origin) -> Group:
-        return self._pool.group(origin, self._trust, reach_of(origin, self._consented, allow_inside=self._allow_inside))
+        trust = self._trust
+        if origin.scheme == "http":
+            if self._origin.scheme != "http":
+                raise fault()
+            trust = None
+        elif origin.scheme != "https" or trust is None:
+            raise fault()
+        return self._pool.group(origin, trust, reach_of(origin, self._consented, allow_inside=self._allow_inside))

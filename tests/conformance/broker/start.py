@@ -4,12 +4,16 @@
 """
 
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+
+from support.proxyproc import Proxy
 
 from .reference import TOKENS, Fault, reference_broker
 from .standins import Standins
-from .target import BOX_A, BOX_B, STANDARD, Broker, Environment
+from .target import BOX_A, BOX_B, SECRET, STANDARD, Broker, Environment
 
 _UPSTREAMS = ("anthropic", "fountain", "egress")
 
@@ -19,8 +23,34 @@ def local_broker(fault: Fault | None = None) -> Iterator[Broker]:
     """A broker started for this run, with stand-ins on free ports."""
     with Standins() as standins:
         environment = Environment(upstreams={name: standins.url(name) for name in _UPSTREAMS})
-        with reference_broker(environment, fault) as url:
-            yield Broker(url=url, tokens=TOKENS, environment=environment, standins=standins)
+        if fault is not None:
+            with reference_broker(environment, fault) as url:
+                yield Broker(url=url, tokens=TOKENS, environment=environment, standins=standins)
+            return
+        with tempfile.TemporaryDirectory() as folder, _own(Path(folder), environment) as proxy:
+            yield Broker(url=proxy.ready["broker"], tokens=TOKENS, environment=environment, standins=standins)
+
+
+def _own(folder: Path, environment: Environment) -> Proxy:
+    """The program itself, with the settings that the suite asks for."""
+    tokens = {"TOKEN_A": TOKENS[BOX_A], "TOKEN_B": TOKENS[BOX_B]}
+    credentials = {"HOUSE": environment.anthropic, "FOUNTAIN": environment.fountain, "VALUE": environment.secret}
+    settings = {
+        "boxes": [
+            {"name": BOX_A, "token": "env:TOKEN_A", "fountain": {"conversations": ["conformance"]}},
+            {"name": BOX_B, "token": "env:TOKEN_B"},
+        ],
+        "broker": {
+            "listen": "127.0.0.1:0",
+            "word": environment.word,
+            "anthropic": {"url": environment.upstreams["anthropic"], "credential": "env:HOUSE"},
+            "fountain": {"url": environment.upstreams["fountain"], "credential": "env:FOUNTAIN"},
+            "secrets": [
+                {"name": SECRET, "box": BOX_A, "host": environment.upstreams["egress"], "value": "env:VALUE"},
+            ],
+        },
+    }
+    return Proxy(folder, settings, tokens | credentials)
 
 
 @contextmanager

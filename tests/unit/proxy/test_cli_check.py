@@ -117,7 +117,7 @@ def test_json_is_for_programs(here: Path) -> None:
     ("arguments", "message"),
     [
         pytest.param(["chek"], "error: `chek` is no command; did you mean `check`? (see `grantproxy --help`)", id="misspelt-command"),
-        pytest.param(["zzz"], "error: `zzz` is no command; the commands are serve, check, explain, audit, ca, demo (see `grantproxy --help`)", id="unknown-command"),
+        pytest.param(["zzz"], "error: `zzz` is no command; the commands are serve, check, explain, audit, box, visitor, ca, demo (see `grantproxy --help`)", id="unknown-command"),
         pytest.param(["check", "--jsn", "x"], "error: no such option `--jsn`; did you mean `--json`? (see `grantproxy check --help`)", id="misspelt-option"),
         pytest.param(["check"], "error: missing argument `FILE...` (see `grantproxy check --help`)", id="no-file"),
         pytest.param(["--foo"], "error: no such option `--foo` (see `grantproxy --help`)", id="unknown-option"),

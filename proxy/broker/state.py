@@ -1,0 +1,99 @@
+"""What the broker remembers, as the chain asks for it: the store, opened at the start and kept through reloads."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, final
+
+from addons.boxes import Box
+from addons.broker.parts import Credential, Visitor
+from addons.ports import StateUnavailable
+from grants.broker.declaration import Report
+from grants.broker.fountain import Kind
+from proxy.secrets import EndpointVault, ReferenceInvalid, parse_source
+from proxy.store import Store, StoredBox
+from proxy.store.tokens import BOX_PREFIX
+
+VISITOR: Final = "visitor"
+_VAULTS: Final = 256
+
+
+@final
+class State:
+    """Implements `addons.broker.parts.BrokerState` and `addons.boxes.AddedBoxes`.
+
+    Args:
+        directory: of the settings file, from which a visitor's `file:` reference starts.
+
+    Attributes:
+        store: None until the program has opened it.
+    """
+
+    def __init__(self, directory: Path, *, clock: Callable[[], float] = time.time) -> None:
+        self.store: Store | None = None
+        self._directory = directory
+        self._clock = clock
+        self._vaults: dict[str, EndpointVault] = {}
+
+    async def find(self, token: bytes) -> Box | None:
+        """See `AddedBoxes`. What has not the form of a token is not looked for."""
+        if not token.startswith(BOX_PREFIX.encode()):
+            return None
+        return _box(await self._open().box_by_token(token, now=self._clock()))
+
+    async def named(self, name: str) -> Box | None:
+        """See `AddedBoxes`."""
+        return _box(await self._open().box_by_name(name))
+
+    async def report_of(self, box: str) -> Report | None:
+        """See `BrokerState`."""
+        found = await self._open().report_of(box)
+        return None if found is None else found.report
+
+    async def save_report(self, box: str, report: Report, *, at: str) -> None:
+        """See `BrokerState`."""
+        await self._open().save_report(box, report, at=at)
+
+    async def visitor(self, grant: bytes, box: str) -> Visitor | None:
+        """See `BrokerState`. The credential is where the grant says; None where that is nowhere."""
+        found = await self._open().grant_of(grant, box, now=self._clock())
+        vault = None if found is None else self._vault(found.credential)
+        if found is None or vault is None:
+            return None
+        return Visitor(principal=found.principal, credential=Credential(name=VISITOR, vault=vault))
+
+    async def owned(self, box: str, kind: Kind) -> frozenset[str]:
+        """See `BrokerState`."""
+        return await self._open().owned(box, kind)
+
+    async def learn(self, box: str, kind: Kind, identifier: str) -> bool:
+        """See `BrokerState`."""
+        return await self._open().learn(box, kind, identifier)
+
+    async def close(self) -> None:
+        """Close the store."""
+        store, self.store = self.store, None
+        if store is not None:
+            await store.close()
+
+    def _open(self) -> Store:
+        if self.store is None:
+            raise StateUnavailable
+        return self.store
+
+    def _vault(self, reference: str) -> EndpointVault | None:
+        """The vault of a reference: the few last ones are kept, since a turn has many requests."""
+        vault = self._vaults.pop(reference, None)
+        if vault is None:
+            try:
+                vault = EndpointVault(VISITOR, {VISITOR: parse_source(reference, self._directory)})
+            except ReferenceInvalid:
+                return None
+        self._vaults[reference] = vault
+        while len(self._vaults) > _VAULTS:
+            del self._vaults[next(iter(self._vaults))]
+        return vault
+
+
+def _box(found: StoredBox | None) -> Box | None:
+    return None if found is None else Box(name=found.name, endpoints=found.endpoints, tunnels=found.tunnels)

@@ -1,0 +1,209 @@
+"""The broker of the settings: a vault for each credential, a service for each upstream, a part for each route."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, final
+
+from addons.boxes import Boxes
+from addons.broker.egress import EgressPart, HeldSecret
+from addons.broker.extra import Addition, ExtraPart
+from addons.broker.inference import InferencePart
+from addons.broker.parts import Broker, Credential, Part
+from addons.broker.payers import Payers
+from addons.broker.report import ReportPart
+from addons.policy import Judged, Relayed, Service
+from grants.broker.capabilities import EGRESS, INFERENCE, Route, Served
+from grants.broker.payer import Payer
+from grants.endpoint import Endpoint
+from grants.message import Origin
+from grants.model import Grant
+from proxy.broker.state import State
+from proxy.secrets import EndpointVault
+from proxy.settings.broker_model import BrokerSettings, EgressSecret
+from proxy.settings.model import Settings, is_written_inside
+from proxy.upstream import Pool, StreamingClient, Trust, UpstreamClient
+
+RELAY_SECONDS: Final = 24 * 3600.0
+WHOLE_SECONDS: Final = 120.0
+IDLE_SECONDS: Final = 600.0
+_KEY: Final = ":broker"
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wiring:
+    """What a broker is made of: its credentials, read once, by what they are for.
+
+    Attributes:
+        vaults: by a name that no endpoint has.
+        system: whom https upstreams trust; None where there are none.
+    """
+
+    settings: BrokerSettings
+    vaults: Mapping[str, EndpointVault] = field(repr=False)
+    system: Trust | None = field(repr=False)
+
+
+def references(settings: Settings) -> dict[str, tuple[str, str]]:
+    """Every credential of the broker: by the key of its vault, its name there and where it is."""
+    broker = settings.broker
+    if broker is None:
+        return {}
+    found: dict[str, tuple[str, str]] = {}
+    if broker.anthropic is not None:
+        found[f"{_KEY}.anthropic"] = ("anthropic", broker.anthropic.service.credential)
+    if broker.fountain is not None:
+        found[f"{_KEY}.fountain"] = ("fountain", broker.fountain.credential)
+    for secret in broker.secrets:
+        found[_secret_key(secret)] = (secret.name, secret.value)
+    for capability in broker.capabilities:
+        name = capability.extra.name
+        found[f"{_KEY}.capabilities.{name}"] = (name, capability.service.credential)
+    for box in settings.boxes:
+        if box.anthropic is not None:
+            found[f"{_KEY}.owner.{box.name}"] = ("owner", box.anthropic.credential)
+    return found
+
+
+def needs_trust(settings: BrokerSettings) -> bool:
+    """Whether an upstream is https."""
+    origins = [secret.host for secret in settings.secrets]
+    origins += [capability.service.origin for capability in settings.capabilities]
+    origins += [settings.anthropic.service.origin] if settings.anthropic else []
+    origins += [settings.fountain.origin] if settings.fountain else []
+    origin = getattr(settings.feedback, "origin", None)
+    return any(each.scheme == "https" for each in [*origins, *([origin] if origin else [])])
+
+
+def _secret_key(secret: EgressSecret) -> str:
+    return f"{_KEY}.secrets.{secret.name}" + (f".{secret.box}" if secret.box is not None else "")
+
+
+@final
+class Maker:
+    """Makes the broker of `wiring`.
+
+    Args:
+        judged: connections for exchanges that are read whole.
+        streams: connections for relays.
+    """
+
+    def __init__(self, settings: Settings, wiring: Wiring, state: State, judged: Pool, streams: Pool) -> None:
+        self._settings = settings
+        self._broker = wiring.settings
+        self._wiring = wiring
+        self._state = state
+        self._judged = judged
+        self._streams = streams
+
+    def broker(self, boxes: Boxes) -> Broker:
+        """The broker. A part that is left out of the settings is not served."""
+        broker = self._broker
+        parts: dict[Route, Part] = {Route.DECLARATION: ReportPart()}
+        standard: set[str] = set()
+        payers: Payers | None = None
+        if broker.anthropic is not None:
+            standard.add(INFERENCE)
+            payers = self._payers(self._credential("anthropic"), broker.anthropic.payer)
+            service = self._service(INFERENCE, broker.anthropic.service.origin, broker.anthropic.service.base)
+            parts[Route.INFERENCE] = InferencePart(service=service, payers=payers)
+        if broker.secrets:
+            standard.add(EGRESS)
+            parts[Route.EGRESS] = self._egress()
+        parts[Route.EXTRA] = self._extra()
+        return Broker(
+            word=broker.word,
+            served=Served(
+                standard=frozenset(standard),
+                extras=tuple(capability.extra for capability in broker.capabilities),
+            ),
+            boxes=boxes,
+            state=self._state,
+            parts=parts,
+            payer=payers.usual if payers is not None else _nobody,
+        )
+
+    def _credential(self, key: str, name: str | None = None) -> Credential:
+        return Credential(name=name or key, vault=self._wiring.vaults[f"{_KEY}.{key}"])
+
+    def _payers(self, house: Credential, payer: Payer) -> Payers:
+        owners = {
+            box.name: (self._credential(f"owner.{box.name}", "owner"), box.anthropic.payer)
+            for box in self._settings.boxes
+            if box.anthropic is not None
+        }
+        return Payers(house=(house, payer), owners=owners)
+
+    def _egress(self) -> EgressPart:
+        secrets = {}
+        for secret in self._broker.secrets:
+            vault = self._wiring.vaults[_secret_key(secret)]
+            name = f"egress:{secret.name.lower()}"
+            service = self._service(name, secret.host, (), secret=secret.name, vault=vault, grant=secret.grant)
+            secrets[secret.name, secret.box] = HeldSecret(
+                credential=Credential(name=secret.name, vault=vault), service=service
+            )
+        return EgressPart(secrets=secrets)
+
+    def _extra(self) -> ExtraPart:
+        return ExtraPart(
+            additions={
+                capability.extra.name: Addition(
+                    service=self._service(capability.extra.name, capability.service.origin, capability.service.base),
+                    credential=self._credential(f"capabilities.{capability.extra.name}", capability.extra.name),
+                    header=capability.header.encode(),
+                )
+                for capability in self._broker.capabilities
+            }
+        )
+
+    def _service(
+        self,
+        name: str,
+        origin: Origin,
+        base: tuple[str, ...],
+        *,
+        secret: str | None = None,
+        vault: EndpointVault | None = None,
+        grant: Grant | None = None,
+    ) -> Service:
+        """The service of an upstream; with a grant it is judged, without one relayed."""
+        held = frozenset({secret} if secret is not None else ())
+        way: Judged | Relayed
+        if grant is not None:
+            core = Endpoint.of(name=name, upstream=origin, base=base, grant=grant, secrets=held)
+            redirects = grant.redirects.origins if grant.redirects is not None else ()
+            way = Judged(
+                endpoint=core,
+                upstream=self._client(origin, *redirects),
+                body_limit=self._settings.limits.body_bytes,
+            )
+        else:
+            client = StreamingClient(
+                self._streams, origin, self._trust(origin), consented=_consented(origin), idle=IDLE_SECONDS
+            )
+            way = Relayed(upstream=client, idle=IDLE_SECONDS)
+        return Service(
+            name=name,
+            upstream=origin,
+            base=base,
+            secrets=held,
+            vault=vault or EndpointVault(name, {}),
+            timeout=WHOLE_SECONDS if grant is not None else RELAY_SECONDS,
+            way=way,
+        )
+
+    def _client(self, origin: Origin, *others: Origin) -> UpstreamClient:
+        return UpstreamClient(self._judged, origin, self._trust(origin), consented=_consented(origin, *others))
+
+    def _trust(self, origin: Origin) -> Trust | None:
+        return self._wiring.system if origin.scheme == "https" else None
+
+
+def _nobody(_box: str) -> None:
+    """There are no model calls to pay for."""
+
+
+def _consented(*origins: Origin) -> frozenset[tuple[str, int]]:
+    """What the operator wrote as an address or as `localhost` may be an inside address: that is what it says."""
+    return frozenset((origin.host, origin.port) for origin in origins if is_written_inside(origin.host))
