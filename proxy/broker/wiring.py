@@ -5,21 +5,33 @@ from dataclasses import dataclass, field
 from typing import Final, final
 
 from addons.boxes import Boxes
+from addons.broker.decide import DecidePart
 from addons.broker.egress import EgressPart, HeldSecret
 from addons.broker.extra import Addition, ExtraPart
+from addons.broker.feedback import OFF, WITHHELD, FeedbackPart
+from addons.broker.fountain import FountainPart
 from addons.broker.inference import InferencePart
 from addons.broker.parts import Broker, Credential, Part
 from addons.broker.payers import Payers
 from addons.broker.report import ReportPart
 from addons.policy import Judged, Relayed, Service
-from grants.broker.capabilities import EGRESS, INFERENCE, Route, Served
+from grants.broker.capabilities import EGRESS, FEEDBACK, FOUNTAIN, INFERENCE, Route, Served
+from grants.broker.fountain import Kind, Owned
 from grants.broker.payer import Payer
 from grants.endpoint import Endpoint
 from grants.message import Origin
 from grants.model import Grant
+from proxy.broker.feedback import FeedbackFileSink, FeedbackForwardSink
 from proxy.broker.state import State
 from proxy.secrets import EndpointVault
-from proxy.settings.broker_model import BrokerSettings, EgressSecret
+from proxy.settings.broker_model import (
+    BrokerSettings,
+    EgressSecret,
+    FeedbackFile,
+    FeedbackForward,
+    FeedbackOff,
+    FeedbackWithheld,
+)
 from proxy.settings.model import Settings, is_written_inside
 from proxy.upstream import Pool, StreamingClient, Trust, UpstreamClient
 
@@ -100,13 +112,26 @@ class Maker:
         """The broker. A part that is left out of the settings is not served."""
         broker = self._broker
         parts: dict[Route, Part] = {Route.DECLARATION: ReportPart()}
-        standard: set[str] = set()
+        standard = {FEEDBACK}
         payers: Payers | None = None
         if broker.anthropic is not None:
             standard.add(INFERENCE)
             payers = self._payers(self._credential("anthropic"), broker.anthropic.payer)
             service = self._service(INFERENCE, broker.anthropic.service.origin, broker.anthropic.service.base)
             parts[Route.INFERENCE] = InferencePart(service=service, payers=payers)
+            parts[Route.DECIDE] = DecidePart(
+                service=service, payers=payers, upstream=self._client(service.upstream), timeout=WHOLE_SECONDS
+            )
+        if broker.fountain is not None:
+            standard.add(FOUNTAIN)
+            service = self._service(FOUNTAIN, broker.fountain.origin, broker.fountain.base)
+            parts[Route.FOUNTAIN] = FountainPart(
+                service=service,
+                credential=self._credential("fountain"),
+                upstream=self._client(service.upstream),
+                own=self._own(),
+            )
+        parts[Route.FEEDBACK] = self._feedback()
         if broker.secrets:
             standard.add(EGRESS)
             parts[Route.EGRESS] = self._egress()
@@ -133,6 +158,29 @@ class Maker:
             if box.anthropic is not None
         }
         return Payers(house=(house, payer), owners=owners)
+
+    def _feedback(self) -> FeedbackPart:
+        match self._broker.feedback:
+            case FeedbackFile(path=path):
+                return FeedbackPart(sink=FeedbackFileSink(path))
+            case FeedbackForward(origin=origin, base=base):
+                return FeedbackPart(sink=FeedbackForwardSink(origin=origin, base=base, upstream=self._client(origin)))
+            case FeedbackOff():
+                return FeedbackPart(sink=OFF)
+            case FeedbackWithheld():
+                return FeedbackPart(sink=WITHHELD)
+
+    def _own(self) -> dict[str, Owned]:
+        return {
+            box.name: {
+                Kind.AGENT: frozenset({box.fountain.agent} if box.fountain.agent is not None else ()),
+                Kind.CONVERSATION: box.fountain.conversations,
+                Kind.SANDBOX: box.fountain.sandboxes,
+                Kind.VAULT: box.fountain.vaults,
+            }
+            for box in self._settings.boxes
+            if box.fountain is not None
+        }
 
     def _egress(self) -> EgressPart:
         secrets = {}

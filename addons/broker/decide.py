@@ -1,0 +1,161 @@
+"""`/decide/v1/systemone`: every question is one Messages call on the payer's credential, all of them side by side.
+
+One answer that cannot be had or used fails the whole request: a wrong answer is worse than none.
+Source: "inference" in the specification.
+"""
+
+import asyncio
+from dataclasses import dataclass, field, replace
+from typing import Final, final
+
+from addons.exchange import Exchange
+from addons.policy import Service
+from addons.ports import Upstream, UpstreamFailed
+from addons.pump import first_failure
+from addons.send import failure
+from grants.broker.decide import (
+    UNSUPPORTED,
+    Answered,
+    AnswerInvalid,
+    DecideInvalid,
+    DecideRequest,
+    Question,
+    decide_response,
+    messages_request,
+    read_answer,
+    read_request,
+)
+from grants.coding import CodingError, content_codings, decode
+from grants.decision import Deny, Reason
+from grants.disclosure import Scanner
+from grants.message import Outgoing
+from grants.target import encode_path
+
+from .answers import holds_token, json_answer
+from .call import Call
+from .denials import bad, disclosed, leak, unusable
+from .parts import HELD_BYTES
+from .payers import Paid, Payers
+
+_ANSWER_BYTES: Final = 1024 * 1024
+_AT_ONCE_BYTES: Final = 64 * 1024 * 1024
+"""Bytes of requests that are under way at one time."""
+_PATH: Final = b"/v1/messages"
+_VERSION: Final = b"2023-06-01"
+
+
+class _Unusable(Exception):
+    """A question has no answer that can be used."""
+
+    def __init__(self, denial: Deny) -> None:
+        super().__init__(denial.reason.value)
+        self.denial = denial
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecidePart:
+    """Answers decision questions.
+
+    Attributes:
+        timeout: seconds for all of them.
+    """
+
+    service: Service
+    payers: Payers
+    upstream: Upstream = field(repr=False)
+    timeout: float = 120.0
+
+    async def begin(self, exchange: Exchange, call: Call) -> None:
+        """See `Part`."""
+        exchange.service = self.service
+        exchange.body_limit = HELD_BYTES
+
+    async def act(self, exchange: Exchange, call: Call) -> None:
+        """See `Part`."""
+        if exchange.head is None:
+            raise ValueError("a request without a head")
+        request = read_request(exchange.body)
+        if isinstance(request, DecideInvalid):
+            exchange.deny(bad(Reason.DECIDE_INVALID, request.detail, 422))
+            return
+        if holds_token(exchange.body, request.state, call.token) or any(
+            call.token in messages_request(request, question) for question in request.questions
+        ):
+            exchange.deny(leak("body"))
+            return
+        paid = await self.payers.choose(exchange.head, call)
+        if isinstance(paid, Deny):
+            exchange.deny(paid)
+            return
+        exchange.secret_refs = (paid.name,)
+        answers = await self._answers(exchange, request, paid)
+        if isinstance(answers, Deny):
+            exchange.deny(answers)
+            return
+        relay = json_answer(decide_response(request, answers), fields=paid.header)
+        scanner = Scanner(paid.opened.needles)
+        if scanner.in_bytes(relay.body) or scanner.in_json(relay.body):
+            exchange.deny(disclosed())
+        else:
+            exchange.relay = relay
+
+    async def _answers(self, exchange: Exchange, request: DecideRequest, paid: Paid) -> list[Answered] | Deny:
+        side_by_side = asyncio.Semaphore(max(1, _AT_ONCE_BYTES // (len(exchange.body) + 1)))
+
+        async def ask(question: Question) -> Answered:
+            if not question.supported:
+                return UNSUPPORTED
+            async with side_by_side:
+                return await self._ask(exchange, request, question, paid)
+
+        failed: list[Deny] = []
+        tasks: list[asyncio.Task[Answered]] = []
+        try:
+            async with asyncio.timeout(self.timeout), asyncio.TaskGroup() as group:
+                tasks += [group.create_task(ask(question)) for question in request.questions]
+        except* TimeoutError:
+            failed.append(unusable("the model did not answer in time", 504))
+        except* _Unusable as unusables:
+            failed.append(_first(unusables).denial)
+        except* UpstreamFailed as failures:
+            failed.append(_as_gateway(failure(first_failure(failures), None)))
+        return failed[0] if failed else [task.result() for task in tasks]
+
+    async def _ask(self, exchange: Exchange, request: DecideRequest, question: Question, paid: Paid) -> Answered:
+        body = messages_request(request, question)
+        outgoing = Outgoing(
+            origin=self.service.upstream,
+            method=b"POST",
+            target=(encode_path(self.service.base) if self.service.base else b"") + _PATH,
+            fields=(
+                (b"Content-Type", b"application/json"),
+                (b"Accept-Encoding", b"identity"),
+                (b"anthropic-version", _VERSION),
+                *paid.fields(()),
+            ),
+            body=body,
+        )
+        exchange.bytes_out += len(body)
+        response = await self.upstream.send(outgoing, max_body=_ANSWER_BYTES, timeout=self.timeout)
+        exchange.bytes_in += len(response.body)
+        if response.status != 200:
+            raise _Unusable(unusable(f"the model's API answered with status {response.status}"))
+        try:
+            message = decode(content_codings(response.fields), response.body, limit=_ANSWER_BYTES)[-1]
+        except CodingError:
+            raise _Unusable(unusable("the model's answer has a coding that cannot be taken off")) from None
+        answer = read_answer(question, message)
+        if isinstance(answer, AnswerInvalid):
+            raise _Unusable(unusable(answer.detail))
+        return answer
+
+
+def _first(group: BaseExceptionGroup[_Unusable]) -> _Unusable:
+    first = group.exceptions[0]
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first
+
+
+def _as_gateway(denial: Deny) -> Deny:
+    """An upstream's failure is the gateway's: 504 for a timeout, else 502."""
+    return denial if denial.status == 504 else replace(denial, status=502)

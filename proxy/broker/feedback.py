@@ -1,0 +1,79 @@
+"""Where feedback is kept: a file for its owner alone, one JSON line a batch, or a URL that it is posted on to."""
+
+import asyncio
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, final
+
+from addons.ports import StateUnavailable, Upstream, UpstreamFailed
+from grants.decision import Reason, Rule
+from grants.message import Origin, Outgoing
+from grants.target import encode_path
+from proxy.state import PRIVATE_FILE
+
+_SECONDS: Final = 30.0
+_ANSWER_BYTES: Final = 64 * 1024
+
+
+@final
+class FeedbackFileSink:
+    """Appends to a file. It may be moved away while the program runs: the next batch makes it anew."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._one = asyncio.Lock()
+
+    async def take(self, *, box: str, at: str, batch: bytes) -> None:
+        """See `FeedbackSink`: the line is on the disk when this returns."""
+        document = {"at": at, "box": box, "batch": json.loads(batch)}
+        line = json.dumps(document, ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
+        async with self._one:
+            try:
+                await asyncio.to_thread(self._append, line)
+            except OSError:
+                raise StateUnavailable from None
+
+    def _append(self, line: bytes) -> None:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        descriptor = os.open(self._path, flags, PRIVATE_FILE)
+        try:
+            before = os.fstat(descriptor).st_size
+            try:
+                while line:
+                    line = line[os.write(descriptor, line) :]
+            except OSError:
+                # half a line would spoil the next one
+                os.ftruncate(descriptor, before)
+                raise
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeedbackForwardSink:
+    """Posts each batch on as it came; the box's name is in `chant-box`."""
+
+    origin: Origin
+    base: tuple[str, ...]
+    upstream: Upstream = field(repr=False)
+
+    async def take(self, *, box: str, at: str, batch: bytes) -> None:
+        """See `FeedbackSink`: any 2xx takes it."""
+        request = Outgoing(
+            origin=self.origin,
+            method=b"POST",
+            target=encode_path(self.base) if self.base else b"/",
+            fields=(
+                (b"Content-Type", b"application/json"),
+                (b"Accept-Encoding", b"identity"),
+                (b"chant-box", box.encode()),
+            ),
+            body=batch,
+        )
+        response = await self.upstream.send(request, max_body=_ANSWER_BYTES, timeout=_SECONDS)
+        if not 200 <= response.status < 300:
+            raise UpstreamFailed(Rule.UPSTREAM_ERROR, Reason.STATUS)
