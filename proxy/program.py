@@ -232,7 +232,9 @@ class Program:
 
     def _watched(self) -> Iterable[Path]:
         named = (path for endpoint in self.settings.endpoints for path in (endpoint.grant_path, endpoint.ca))
+        secrets = () if self.settings.broker is None else self.settings.broker.secrets
         found = {*(self._running.files or ()), *(path for path in named if path is not None)}
+        found |= {secret.grant_path for secret in secrets if secret.grant_path is not None}
         return found | self._reloads.blamed
 
     def _named(self) -> frozenset[Path]:

@@ -41,6 +41,11 @@ def named_by(path: Path) -> frozenset[Path]:
         for name in (endpoint.get("grant"), endpoint.get("ca")):
             with contextlib.suppress(ValueInvalid):
                 found |= {parse_path(name.text, directory=path.parent)} if name is not None else set()
+    broker = place.get("broker") if place is not None else None
+    for secret in broker.items("secrets") if broker is not None else ():
+        with contextlib.suppress(ValueInvalid):
+            if (grant := secret.get("grant")) is not None:
+                found.add(parse_path(grant.text, directory=path.parent))
     return frozenset(found)
 
 

@@ -1,0 +1,646 @@
+"""Every route of the broker, over real sockets, against an upstream that records what reaches it."""
+
+import asyncio
+import base64
+import gzip
+import json
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.brokers import (
+    ENVIRONMENT,
+    FOUNTAIN,
+    HOUSE,
+    OTHER,
+    OWNER,
+    SEARCH,
+    TOKEN,
+    VALUE,
+    VISITOR,
+    Got,
+    Running,
+    brokers,
+    reply,
+)
+
+from addons.ports import StateUnavailable
+from addons.record import EndedBy, Event, Mode
+from grants.broker.fountain import Kind
+from grants.decision import Reason
+
+MESSAGES = "/llm/anthropic/v1/messages"
+DECIDE = "/decide/v1/systemone"
+QUESTION = {"type": "noul", "instructions": "Ship it?", "criteria": {"true": "yes", "false": "no"}}
+EVERYTHING = {
+    "inference": ["agent", "decide"],
+    "egress": ["API", "MINE", "NONE"],
+    "feedback": ["agent", "passive"],
+    "fountain": ["agent", "conversations", "sandboxes", "vault"],
+    "search": ["read"],
+}
+
+type Work = Callable[[Running], Coroutine[Any, Any, None]]
+type Run = Callable[..., None]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+
+    def go(work: Work, **options: Any) -> None:
+        async def main() -> None:
+            async with asyncio.timeout(50), brokers(tmp_path, **options) as broker:
+                await work(broker)
+                for record in broker.log.records:
+                    assert record.mode is Mode.BROKER
+                    for value in ENVIRONMENT.values():
+                        assert value not in repr(record)
+
+        asyncio.run(main())
+
+    return go
+
+
+REFUSED = [
+    pytest.param("GET", "/", {}, 404, Reason.BROKER_ROUTE, id="no route"),
+    pytest.param("GET", "http://broker.example/api/feedback", {}, 404, Reason.BROKER_ROUTE, id="absolute form"),
+    pytest.param("GET", "/api/box/declaration", {}, 405, Reason.BROKER_METHOD, id="report: method"),
+    pytest.param("PUT", "/api/feedback", {"body": {}}, 405, Reason.BROKER_METHOD, id="feedback: method"),
+    pytest.param("GET", DECIDE, {}, 405, Reason.BROKER_METHOD, id="decide: method"),
+    pytest.param("POST", "/llm/anthropic/v1/complete", {"body": {}}, 404, Reason.BROKER_ROUTE, id="inference: path"),
+    pytest.param("POST", "/llm/anthropic/api/hello", {"body": {}}, 404, Reason.BROKER_ROUTE, id="hello: method"),
+    pytest.param("GET", "/llm/anthropic/api/hello", {"body": {}}, 413, Reason.BODY_TOO_LARGE, id="hello: body"),
+    pytest.param("POST", MESSAGES, {"body": {}, "token": None}, 403, Reason.BOX_UNKNOWN, id="inference: no token"),
+    pytest.param("POST", MESSAGES, {"body": {}, "token": "x" * 20}, 403, Reason.BOX_UNKNOWN, id="inference: unknown"),
+    pytest.param(
+        "POST", MESSAGES, {"body": {}, "fields": {"x-api-key": OTHER}}, 403, Reason.BOX_UNKNOWN,
+        id="two boxes",
+    ),
+    pytest.param("POST", DECIDE, {"body": {}, "token": None}, 401, Reason.BOX_UNKNOWN, id="decide: no token"),
+    pytest.param(
+        "POST", "/api/box/declaration", {"body": {}, "token": "gpx_" + "x" * 43}, 401, Reason.BOX_UNKNOWN,
+        id="report: unknown",
+    ),
+    pytest.param("POST", MESSAGES, {"body": {}, "token": OTHER}, 403, Reason.SCOPE, id="never reported"),
+    pytest.param("POST", f"{MESSAGES}?a={TOKEN}", {"body": {}}, 403, Reason.BOX_TOKEN_LEAK, id="inference: in query"),
+    pytest.param(
+        "POST", MESSAGES, {"body": {}, "fields": {"Cookie": f"a={TOKEN}"}}, 403, Reason.BOX_TOKEN_LEAK, id="in a header"
+    ),
+    pytest.param("GET", "/egress/api/x", {}, 404, Reason.BROKER_ROUTE, id="egress: no name"),
+    pytest.param("GET", "/egress/UNDECLARED/x", {}, 403, Reason.SCOPE, id="egress: undeclared"),
+    pytest.param("GET", "/egress/NONE/x", {}, 403, Reason.SECRET_UNHELD, id="egress: not held"),
+    pytest.param("GET", "/egress/MINE/x", {}, 403, Reason.SECRET_UNHELD, id="egress: another box's"),
+    pytest.param("GET", f"/egress/API/{TOKEN}", {}, 403, Reason.BOX_TOKEN_LEAK, id="egress: in path"),
+    pytest.param("GET", f"/egress/API/%{ord('t'):x}{TOKEN[1:]}", {}, 403, Reason.BOX_TOKEN_LEAK, id="egress: encoded"),
+    pytest.param("POST", "/egress/API/x", {"body": {"key": TOKEN}}, 403, Reason.BOX_TOKEN_LEAK, id="egress: in body"),
+    pytest.param(
+        "GET", "/egress/API/x", {"fields": {"Upgrade": "h2c", "Connection": "upgrade"}}, 400, None,
+        id="upgrade",
+    ),
+    pytest.param("POST", "/api/feedback", {"body": b"{"}, 400, Reason.FEEDBACK_INVALID, id="feedback: no JSON"),
+    pytest.param("POST", "/api/feedback", {"body": {}}, 400, Reason.FEEDBACK_INVALID, id="feedback: empty"),
+    pytest.param(
+        "POST", "/api/feedback", {"body": {"entries": [TOKEN]}}, 403, Reason.BOX_TOKEN_LEAK,
+        id="feedback: token",
+    ),
+    pytest.param("POST", DECIDE, {"body": {"model": "m"}}, 422, Reason.DECIDE_INVALID, id="decide: not in the format"),
+    pytest.param(
+        "POST",
+        DECIDE,
+        {"body": {"model": "m", "state": TOKEN, "questions": {"q": QUESTION}}},
+        403,
+        Reason.BOX_TOKEN_LEAK,
+        id="decide: token",
+    ),
+    pytest.param("POST", "/api/box/declaration", {"body": b"["}, 400, Reason.REPORT_INVALID, id="report: malformed"),
+    pytest.param(
+        "POST", "/api/box/declaration", {"body": b" " * 32769}, 413, Reason.BODY_TOO_LARGE,
+        id="report: large",
+    ),
+    pytest.param("GET", "/fountain/api/other", {}, 404, Reason.BROKER_ROUTE, id="fountain: path"),
+    pytest.param("GET", "/fountain/api/conversations/c-2", {}, 404, Reason.NOT_OWN, id="fountain: another's, path"),
+    pytest.param(
+        "GET", "/fountain/api/conversations?sandbox=s-2", {}, 404, Reason.NOT_OWN,
+        id="fountain: another's, query",
+    ),
+    pytest.param(
+        "POST", "/fountain/api/conversations", {"body": {"agent": "a-2"}}, 404, Reason.NOT_OWN,
+        id="fountain: another's agent",
+    ),
+    pytest.param(
+        "POST", "/fountain/api/conversations", {"body": {"in": [{"vaultId": 1}]}}, 404, Reason.NOT_OWN,
+        id="fountain: deep",
+    ),
+    pytest.param(
+        "POST", "/fountain/api/conversations", {"body": b"a=1"}, 400, Reason.BODY_JSON,
+        id="fountain: no JSON",
+    ),
+    pytest.param(
+        "POST", "/fountain/api/conversations", {"body": {"t": TOKEN}}, 403, Reason.BOX_TOKEN_LEAK, id="fountain: token"
+    ),
+    pytest.param(
+        "POST",
+        "/fountain/api/conversations",
+        {"body": b"x", "fields": {"Content-Encoding": "gzip"}},
+        400,
+        Reason.BODY_CODING,
+        id="fountain: coded",
+    ),
+    pytest.param("GET", "/search/else", {}, 404, Reason.BROKER_ROUTE, id="further: path"),
+    pytest.param("POST", "/search/query", {"body": {}}, 404, Reason.BROKER_ROUTE, id="further: method"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("method", "path", "sent", "status", "reason"), REFUSED)
+def test_refusals_reach_nothing(
+    run: Run, method: str, path: str, sent: dict[str, Any], status: int, reason: Reason | None
+) -> None:
+    """Each refusal has its status, its document and its record, and nothing reaches an upstream."""
+
+    async def work(broker: Running) -> None:
+        await broker.report(**EVERYTHING)
+        broker.log.records.clear()
+        answer = await broker.ask(method, path, **sent)
+        if reason is None:
+            assert answer.status in (400, 403), answer
+        else:
+            assert answer.status == status, answer
+            assert broker.reasons() == [reason]
+        assert answer.message
+        assert answer.all("allow") == (["POST"] if status == 405 else [])
+        assert len(broker.log.records) == 1
+        assert not broker.api.got
+
+    run(work)
+
+
+def test_only_what_the_settings_have_is_served(run: Run) -> None:
+    """A part that is left out is a 404; feedback may be off (501) or withheld (403), which says so."""
+
+    async def work(broker: Running) -> None:
+        await broker.report(**EVERYTHING)
+        for path in ("/egress/API/x", "/search/query", "/fountain/api/vaults", "/llm/anthropic/api/hello"):
+            assert (await broker.ask("GET", path)).status == 404
+        assert (await broker.ask("POST", DECIDE, body={})).status == 404
+        answer = await broker.ask("POST", "/api/feedback", body={"entries": [1]})
+        assert answer.status == broker.policies.current.broker.parts["feedback"].sink.status  # type: ignore
+        assert answer.message
+
+    def bare(settings: dict[str, Any]) -> None:
+        for key in ("anthropic", "fountain", "secrets", "capabilities"):
+            del settings["broker"][key]
+        settings["boxes"] = [{"name": "one", "token": "env:TOKEN"}]
+
+    run(work, change=bare, feedback="off")
+    run(work, change=bare, feedback={"consent": False})
+
+
+def test_inference_puts_the_credential_where_the_token_was(run: Run) -> None:
+    """Path, query and body are unchanged; both fields of the token are replaced; `chant-grant` is not forwarded."""
+
+    async def work(broker: Running) -> None:
+        await broker.report(inference=["agent"])
+        fields = {"x-api-key": TOKEN, "chant-grant": "g", "anthropic-beta": "b-1", "Accept-Encoding": "gzip"}
+        answer = await broker.ask("POST", f"{MESSAGES}?beta=true&q=a%20b", body=b'{"a" : 1}', fields=fields)
+        assert (answer.status, answer.body, answer.all("chant-payer")) == (200, b"{}", ["shared"])
+        got = broker.api.got[0]
+        assert (got.method, got.target, got.body) == ("POST", "/v1/messages?beta=true&q=a%20b", b'{"a" : 1}')
+        assert (got.all("x-api-key"), got.all("authorization"), got.all("chant-grant")) == ([HOUSE], [], [])
+        assert (got.all("anthropic-beta"), got.all("accept-encoding")) == (["b-1"], ["identity"])
+        assert TOKEN not in repr(got)
+        await asyncio.sleep(0.05)
+        allow, end = broker.log.records[1:]
+        assert (allow.event, allow.endpoint, allow.box, allow.assurance) == (
+            Event.ALLOW, "inference", "one", "trusted-upstream"
+        )  # fmt: skip
+        assert allow.labels == ("capability:inference", "word:agent")
+        assert (end.event, end.secret_refs, end.labels[0]) == (Event.END, ("anthropic",), EndedBy.UPSTREAM)
+
+    run(work)
+
+
+def test_a_setup_token_is_a_bearer_with_its_beta(run: Run) -> None:
+    """An owner's own credential pays before the house's; a setup token goes as a bearer, what the client sent stays."""
+
+    async def work(broker: Running) -> None:
+        kept = await broker.report(token=OTHER, inference=["agent"])
+        assert kept.json["payer"] == {"kind": "owner", "principal": "github:owner"}
+        answer = await broker.ask(
+            "POST", MESSAGES, body={}, token=OTHER, key="x-api-key", fields={"anthropic-beta": "b-1"}
+        )
+        assert answer.all("chant-payer") == ["owner github:owner"]
+        got = broker.api.got[0]
+        assert (got.all("authorization"), got.all("x-api-key")) == ([f"Bearer {OWNER}"], [])
+        assert got.all("anthropic-beta") == ["b-1,oauth-2025-04-20"]
+
+    run(work)
+
+
+def test_a_visitors_grant_makes_the_visitor_pay(run: Run) -> None:
+    """A live grant for this box makes its credential pay; one of another box, expired or revoked is ignored."""
+
+    async def work(broker: Running) -> None:
+        store = broker.state.store
+        assert store is not None
+        await broker.report(inference=["agent"])
+        import time
+
+        now = time.time()
+
+        async def grant(box: str, credential: str = "env:VISITOR", ttl: float = 60) -> str:
+            issued = await store.issue_grant(box, principal="github:ada", credential=credential, ttl=ttl, now=now)
+            return issued.value
+
+        revoked = await grant("one")
+        await store.revoke(now=now, box="one")
+        wanted = {
+            await grant("one"): ("visitor github:ada", VISITOR),
+            await grant("two"): ("shared", HOUSE),
+            await grant("one", ttl=-1): ("shared", HOUSE),
+            await grant("one", "env:NOT_SET"): ("shared", HOUSE),
+            revoked: ("shared", HOUSE),
+            "unknown": ("shared", HOUSE),
+        }
+        for value, (payer, credential) in wanted.items():
+            answer = await broker.ask("POST", MESSAGES, body={}, fields={"chant-grant": value})
+            assert answer.all("chant-payer") == [payer]
+            got = broker.api.got[-1]
+            assert (got.all("x-api-key"), got.all("chant-grant")) == ([credential], [])
+
+    run(work)
+
+
+def test_an_event_reaches_the_box_before_the_next_is_sent(run: Run) -> None:
+    """A server-sent event arrives as it is sent, and a credential in a later one cuts the stream before it."""
+
+    async def work(broker: Running) -> None:
+        await broker.report(inference=["agent"])
+        gate = asyncio.Event()
+        head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+        broker.api.script = lambda _got: [
+            head, b"9\r\ndata: 1\n\n\r\n", gate, b"5\r\n%b\r\n" % HOUSE[:5].encode(),
+            b"%x\r\n%b\r\n0\r\n\r\n" % (len(HOUSE) - 5, HOUSE[5:].encode()),
+        ]  # fmt: skip
+        reader, writer = await asyncio.open_connection(*broker.address)
+        writer.write(f"POST {MESSAGES} HTTP/1.1\r\nHost: b\r\nx-api-key: {TOKEN}\r\nContent-Length: 0\r\n\r\n".encode())
+        assert b" 200 " in await reader.readuntil(b"\r\n\r\n")
+        assert await reader.readexactly(14) == b"9\r\ndata: 1\n\n\r\n"
+        gate.set()
+        assert await reader.read() == b""
+        writer.close()
+        await asyncio.sleep(0.05)
+        end = broker.log.records[-1]
+        assert (end.event, end.reason, end.labels[0]) == (Event.END, Reason.CREDENTIAL, EndedBy.PROXY)
+
+    run(work)
+
+
+BASIC = base64.b64encode(f"user:{TOKEN}".encode()).decode()
+SWAPS = [
+    pytest.param({}, "/x?q=1", ("authorization", f"Bearer {VALUE}"), "/x?q=1", id="bearer"),
+    pytest.param({"key": "X-Key"}, "/x", ("x-key", VALUE), "/x", id="any field"),
+    pytest.param(
+        {"token": None, "fields": {"Authorization": f"Basic {BASIC}"}},
+        "/x",
+        ("authorization", "Basic " + base64.b64encode(f"user:{VALUE}".encode()).decode()),
+        "/x",
+        id="basic",
+    ),
+    pytest.param(
+        {"token": None}, f"/x?key={TOKEN}&b=1", None, "/x?key=value%2Fof%2Bthe%3Dsecret-0123456789&b=1", id="query"
+    ),
+]
+
+
+@pytest.mark.parametrize(("sent", "path", "field", "target"), SWAPS)
+def test_egress_swaps_wherever_the_token_stands(
+    run: Run, sent: dict[str, Any], path: str, field: tuple[str, str] | None, target: str
+) -> None:
+    """The value goes where the token was, and comes back as what the box sent, in headers and `Location`."""
+
+    async def work(broker: Running) -> None:
+        await broker.report(egress=["API"])
+        echo = field[1] if field else VALUE
+        location = f"Location: http://127.0.0.1:{broker.api.port}/next?a=1"
+        broker.api.script = lambda _got: reply(b"{}", 302, f"X-Echo: {echo}", "Set-Cookie: a=b", location)
+        answer = await broker.ask("GET", f"/egress/API{path}", **sent)
+        got = broker.api.got[0]
+        assert got.target == target
+        assert field is None or field in got.fields
+        assert TOKEN not in repr(got)
+        assert answer.status == 302
+        assert answer.all("set-cookie") == []
+        assert answer.all("location") == [f"http://127.0.0.1:{broker.address[1]}/egress/API/next?a=1"]
+        assert VALUE not in repr(answer)
+        assert answer.all("x-echo")[0].removeprefix("Bearer ") in (TOKEN, f"Basic {BASIC}")
+        await asyncio.sleep(0.05)
+        record = broker.log.records[-1]
+        assert (record.endpoint, record.secret_refs) == ("egress:api", ("API",))
+
+    run(work)
+
+
+@pytest.mark.parametrize("chunked", [False, True], ids=["whole", "streamed"])
+def test_an_egress_body_goes_on_unless_it_holds_the_token(run: Run, chunked: bool) -> None:
+    """The body is searched and not changed, also where it is streamed: no upstream receives the token."""
+
+    async def work(broker: Running) -> None:
+        await broker.report(egress=["API"])
+        answer = await broker.ask("POST", "/egress/API/x", body={"a": 1}, chunked=chunked)
+        assert answer.status == 200
+        assert broker.api.got[0].body == b'{"a": 1}'
+        answer = await broker.ask("POST", "/egress/API/x", body={"a": TOKEN}, chunked=chunked)
+        assert answer.status == 403
+        assert answer.message
+        assert len(broker.api.got) == 1
+
+    run(work)
+
+
+CODED = [
+    pytest.param(gzip.compress(b"fine"), "gzip", b"fine", id="fine"),
+    pytest.param(gzip.compress(VALUE.encode()), "gzip", None, id="coded value"),
+    pytest.param(VALUE.encode(), "identity", None, id="value"),
+    pytest.param(gzip.compress(b"fine")[:-4], "gzip", None, id="cut"),
+]
+
+
+@pytest.mark.parametrize(("body", "coding", "shown"), CODED)
+def test_an_answer_never_holds_the_value(run: Run, body: bytes, coding: str, shown: bytes | None) -> None:
+    """A body is searched under its coding, and goes on without it; one that holds the value is cut, and recorded."""
+
+    async def work(broker: Running) -> None:
+        await broker.report(egress=["API"])
+        broker.api.script = lambda _got: reply(body, 200, f"Content-Encoding: {coding}")
+        answer = await broker.ask("GET", "/egress/API/x")
+        assert VALUE.encode() not in answer.body
+        assert answer.cut == (shown is None)
+        if shown is not None:
+            assert answer.body == shown
+            assert answer.all("content-encoding") == []
+        await asyncio.sleep(0.05)
+        assert (broker.log.records[-1].reason is None) == (shown is not None)
+
+    run(work)
+
+
+HEADS = [
+    pytest.param("X-Other: " + base64.b64encode(b"ab:" + VALUE.encode()).decode(), Reason.CREDENTIAL, id="base64"),
+    pytest.param("Content-Encoding: unknown", Reason.RESPONSE_CODING, id="unknown coding"),
+]
+
+
+@pytest.mark.parametrize(("line", "reason"), HEADS)
+def test_a_head_that_cannot_be_shown(run: Run, line: str, reason: Reason) -> None:
+    """What cannot become the token again, or cannot be searched, is a 502."""
+
+    async def work(broker: Running) -> None:
+        await broker.report(egress=["API"])
+        broker.api.script = lambda _got: reply(b"{}", 200, line)
+        assert (await broker.ask("GET", "/egress/API/x")).status == 502
+        assert broker.reasons()[-1] is reason
+
+    run(work)
+
+
+def message(text: str) -> bytes:
+    content = [{"type": "text", "text": text}]
+    usage = {"input_tokens": 3, "output_tokens": 2}
+    return json.dumps({"content": content, "stop_reason": "end_turn", "usage": usage}).encode()
+
+
+DECISIONS = [
+    pytest.param(reply(message('{"noul": 0.5, "reason": "r"}')), 200, None, id="answer"),
+    pytest.param(reply(message('{"noul": 2}')), 502, Reason.ANSWER_UNUSABLE, id="unusable"),
+    pytest.param(reply(b"{}", 529), 502, Reason.ANSWER_UNUSABLE, id="status"),
+    pytest.param(reply(b"x", 200, "Content-Encoding: gzip"), 502, Reason.ANSWER_UNUSABLE, id="coding"),
+    pytest.param([b"nothing of HTTP\r\n\r\n"], 502, Reason.MALFORMED, id="malformed"),
+    pytest.param(
+        reply(message(json.dumps({"noul": 1, "reason": f"key {HOUSE}"}))), 502, Reason.CREDENTIAL, id="credential"
+    ),
+]
+
+
+@pytest.mark.parametrize(("script", "status", "reason"), DECISIONS)
+def test_decisions(run: Run, script: list[bytes], status: int, reason: Reason | None) -> None:
+    """One call a question; an upstream failure, and an answer that cannot be used, is a 502."""
+
+    async def work(broker: Running) -> None:
+        await broker.report(inference=["decide"])
+        broker.api.script = lambda _got: list(script)
+        many = {"type": "choice", "instructions": "?", "criteria": []}
+        questions = {"a": QUESTION, "b": QUESTION, "c": many}
+        answer = await broker.ask("POST", DECIDE, body={"model": "m", "state": 1, "questions": questions})
+        assert answer.status == status
+        assert broker.reasons()[-1] is reason
+        if reason is None:
+            assert answer.all("chant-payer") == ["shared"]
+            assert answer.json["answers"]["c"] == {"type": "unsupported"}
+            assert answer.json["usage"] == {"input_tokens": 6, "output_tokens": 4}
+            assert len(broker.api.got) == 2
+            got: Got = broker.api.got[0]
+            assert (got.target, got.all("x-api-key"), got.all("anthropic-version")) == (
+                "/v1/messages", [HOUSE], ["2023-06-01"]
+            )  # fmt: skip
+
+    run(work)
+
+
+def test_feedback_is_kept_or_posted_on(run: Run, tmp_path: Path) -> None:
+    """A batch is one line of the file before it is answered, or is posted on as it came."""
+
+    async def work(broker: Running) -> None:
+        await broker.report(feedback=["agent", "passive"])
+        body = {"entries": [{"note": "x"}], "counts": {"a": 1}}
+        answer = await broker.ask("POST", "/api/feedback", body=body)
+        assert (answer.status, answer.json) == (202, {"taken": True})
+        assert broker.log.records[-1].labels == ("capability:feedback", "word:agent", "word:passive")
+        if broker.api.got:
+            assert (broker.api.got[0].target, json.loads(broker.api.got[0].body)) == ("/in", body)
+            assert broker.api.got[0].all("authorization") == []
+            broker.api.script = lambda _got: reply(b"{}", 500)
+            assert (await broker.ask("POST", "/api/feedback", body=body)).status == 502
+        else:
+            file = tmp_path / "state" / "feedback.jsonl"
+            assert json.loads(file.read_bytes())["batch"] == body
+            assert file.stat().st_mode & 0o777 == 0o600
+            file.unlink()
+            file.mkdir()
+            assert (await broker.ask("POST", "/api/feedback", body=body)).status == 503
+
+    def forward(settings: dict[str, Any]) -> None:
+        settings["broker"]["feedback"] = {"url": settings["broker"]["anthropic"]["url"] + "/in"}
+
+    run(work)
+    run(work, change=forward)
+
+
+def test_fountain_learns_what_a_box_creates(run: Run) -> None:
+    """A list is cut to the box's own; what a box creates is its own from then on, and no other box's."""
+
+    async def work(broker: Running) -> None:
+        await broker.report(**EVERYTHING)
+        await broker.report(token=OTHER, **EVERYTHING)
+        broker.api.script = lambda _got: reply(b'{"id": "c-9"}', 201)
+        path = "/fountain/api/conversations"
+        made = await broker.ask("POST", path, body={"agent": "a-1"})
+        assert (made.status, made.json) == (201, {"id": "c-9"})
+        got = broker.api.got[0]
+        assert (got.target, got.all("authorization")) == ("/base/api/conversations", [f"Bearer {FOUNTAIN}"])
+        listed = b'{"data": [{"id": "c-1"}, {"id": "c-2"}, {"id": "c-9"}], "next": 1}'
+        broker.api.script = lambda _got: reply(listed)
+        assert (await broker.ask("GET", path)).json == {"data": [{"id": "c-1"}, {"id": "c-9"}], "next": 1}
+        assert (await broker.ask("GET", path, token=OTHER)).json == {"data": [], "next": 1}
+        broker.api.script = lambda _got: reply(b'{"text": "x"}')
+        assert (await broker.ask("GET", f"{path}/c-9")).body == b'{"text": "x"}'
+        assert (await broker.ask("POST", f"{path}/c-9/messages", body={"text": "x"})).status == 200
+        assert broker.api.got[-1].body == b'{"text": "x"}'
+        assert (await broker.ask("GET", f"{path}/c-9", token=OTHER)).status == 404
+        store = broker.state.store
+        assert store is not None
+        assert await store.owns("one", Kind.CONVERSATION, "c-9")
+
+    run(work)
+
+
+WHOLE = [
+    pytest.param(reply(b"[[]]"), 502, Reason.ANSWER_UNUSABLE, id="no list"),
+    pytest.param(reply(b"x"), 502, Reason.ANSWER_UNUSABLE, id="no JSON"),
+    pytest.param(reply(b'{"error": 1}', 500), 500, None, id="an error"),
+    pytest.param(reply(FOUNTAIN.encode()), 502, Reason.CREDENTIAL, id="credential"),
+    pytest.param(reply(b"x", 200, "Content-Encoding: gzip"), 502, Reason.RESPONSE_CODING, id="coding"),
+    pytest.param(reply(gzip.compress(b"[]"), 200, "Content-Encoding: gzip"), 200, None, id="coded"),
+    pytest.param(reply(b"x", 200, "Content-Encoding: unknown"), 502, Reason.RESPONSE_CODING, id="unknown coding"),
+    pytest.param([b"no HTTP\r\n\r\n"], 502, Reason.MALFORMED, id="malformed"),
+    pytest.param(reply(b"", 307, "Location: /base/api/vaults?a=1"), 307, None, id="redirect"),
+]
+
+
+@pytest.mark.parametrize(("script", "status", "reason"), WHOLE)
+def test_fountain_lists(run: Run, script: list[bytes], status: int, reason: Reason | None) -> None:
+    """A list that cannot be recognised or searched is shown to nobody."""
+
+    async def work(broker: Running) -> None:
+        await broker.report(**EVERYTHING)
+        broker.api.script = lambda _got: list(script)
+        answer = await broker.ask("GET", "/fountain/api/vaults")
+        assert answer.status == status
+        assert broker.reasons()[-1] is reason
+        if status == 307:
+            assert answer.all("location") == [f"http://127.0.0.1:{broker.address[1]}/fountain/api/vaults?a=1"]
+
+    run(work)
+
+
+def test_a_creation_without_an_id_teaches_nothing(run: Run) -> None:
+    """The answer goes on; nothing is the box's by it."""
+
+    async def work(broker: Running) -> None:
+        await broker.report(**EVERYTHING)
+        broker.api.script = lambda _got: reply(b"no JSON", 201)
+        assert (await broker.ask("POST", "/fountain/api/sandboxes", body=b"")).status == 201
+        assert broker.api.got[0].body == b""
+
+    run(work)
+
+
+def test_further_capabilities(run: Run) -> None:
+    """What the settings add is held to the same rule, and goes out with its credential in its field."""
+
+    async def work(broker: Running) -> None:
+        assert (await broker.ask("GET", "/search/query")).status == 403
+        await broker.report(search=["read"])
+        answer = await broker.ask("GET", "/search/query?q=1", fields={"X-Search": "mine"})
+        assert answer.status == 200
+        got = broker.api.got[0]
+        assert (got.target, got.all("x-search"), got.all("authorization")) == ("/query?q=1", [SEARCH], [])
+        await asyncio.sleep(0.05)
+        assert broker.log.records[-1].labels[1:] == ("capability:search", "word:read")
+        assert (await broker.ask("GET", "/search/open")).status == 200
+
+    run(work)
+
+
+def test_a_report_is_answered_with_what_was_kept(run: Run) -> None:
+    """The report is stored before its 200, and read again at the next request."""
+
+    async def work(broker: Running) -> None:
+        answer = await broker.report(inference=["agent"])
+        assert answer.json["capabilities"] == [{"name": "inference", "broker": "lobby", "scope": ["agent"]}]
+        assert answer.json["payer"] == {"kind": "shared", "principal": None}
+        store = broker.state.store
+        assert store is not None
+        stored = await store.report_of("one")
+        assert stored is not None
+        assert stored.at == answer.json["at"]
+        assert (broker.log.records[-1].endpoint, broker.log.records[-1].assurance) == ("declaration", None)
+
+    run(work)
+
+
+def test_added_boxes_are_boxes(run: Run) -> None:
+    """A box that was added with `box add` is known by its token; a name of the settings is that box's."""
+
+    async def work(broker: Running) -> None:
+        import time
+
+        store = broker.state.store
+        assert store is not None
+        token = await store.add_box("three", now=time.time())
+        taken = await store.add_box("one", now=time.time())
+        await broker.report(token=token, inference=["agent"])
+        assert (await broker.ask("POST", MESSAGES, body={}, token=token)).status == 200
+        assert broker.log.records[-1].box == "three"
+        assert (await broker.ask("POST", MESSAGES, body={}, token=taken)).status == 403
+        await store.remove_box("three", now=time.time())
+        assert (await broker.ask("POST", MESSAGES, body={}, token=token)).status == 403
+
+    run(work)
+
+
+def test_without_its_state_nothing_is_allowed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A database that cannot be asked is a 503 on every route, and nothing goes upstream."""
+
+    async def work(broker: Running) -> None:
+        await broker.report(**EVERYTHING)
+
+        async def fails(*_: object, **__: object) -> None:
+            raise StateUnavailable
+
+        monkeypatch.setattr(State, "report_of", fails)
+        monkeypatch.setattr(State, "save_report", fails)
+        for method, path in (("POST", MESSAGES), ("GET", "/egress/API/x"), ("POST", "/api/box/declaration")):
+            body = {"capabilities": []} if method == "POST" else None
+            answer = await broker.ask(method, path, body=body)
+            assert (answer.status, answer.all("retry-after")) == (503, ["1"])
+            assert broker.reasons()[-1] is Reason.STATE
+        assert not broker.api.got
+
+    from proxy.broker.state import State
+
+    run(work)
+
+
+def test_a_removed_broker_serves_nothing(run: Run) -> None:
+    """A connection that is still open finds no broker after a reload that removed it."""
+
+    async def work(broker: Running) -> None:
+        from addons.policy import Policy
+
+        broker.policies.current = Policy.of([])
+        assert (await broker.ask("GET", "/llm/anthropic/api/hello")).status == 404
+        assert (await broker.raw(b"GET / HTTP/1.1\r\nConnection: close\r\n\r\n")).startswith(b"HTTP/1.1 404")
+
+    run(work)
+
+
+def test_a_request_names_one_host(run: Run) -> None:
+    """A request without a Host field, or with two, is a 400."""
+
+    async def work(broker: Running) -> None:
+        assert (await broker.raw(b"GET / HTTP/1.1\r\nConnection: close\r\n\r\n")).startswith(b"HTTP/1.1 400")
+
+    run(work)
