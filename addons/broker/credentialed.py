@@ -15,7 +15,6 @@ from .rules import TOKEN_FIELDS, BrokerRules, outgoing, with_fields
 
 
 def credentialed(
-    exchange: Exchange,
     call: Call,
     service: Service,
     *,
@@ -25,18 +24,16 @@ def credentialed(
     added: Fields = (),
 ) -> BrokerRules | Deny:
     """The rules for a request to `service`; `fields` hold the credential and replace what the client sent there."""
-    if exchange.head is None:
-        raise ValueError("a request without a head")
     drop = TOKEN_FIELDS | {field.lower() for field, _ in fields}
     request = outgoing(
-        exchange.head, call.needs, call.query, origin=service.upstream, base=service.base, drop=frozenset(drop)
+        call.head, call.needs, call.query, origin=service.upstream, base=service.base, drop=frozenset(drop)
     )
     if isinstance(request, Deny):
         return request
     place = leftover(call.token, path=call.needs.upstream, query=call.query, fields=request.fields)
     if place is not None:
         return leak(place.value)
-    path = exchange.head.target.partition(b"?")[0]
+    path = call.head.target.partition(b"?")[0]
     return BrokerRules(
         request=with_fields(request, fields),
         names=(name,),

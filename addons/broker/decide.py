@@ -73,8 +73,6 @@ class DecidePart:
 
     async def act(self, exchange: Exchange, call: Call) -> None:
         """See `Part`."""
-        if exchange.head is None:
-            raise ValueError("a request without a head")
         request = read_request(exchange.body)
         if isinstance(request, DecideInvalid):
             exchange.deny(bad(Reason.DECIDE_INVALID, request.detail, 422))
@@ -84,7 +82,7 @@ class DecidePart:
         ):
             exchange.deny(leak("body"))
             return
-        paid = await self.payers.choose(exchange.head, call)
+        paid = await self.payers.choose(call)
         if isinstance(paid, Deny):
             exchange.deny(paid)
             return

@@ -12,7 +12,6 @@ from typing import Final, final
 from addons.exchange import Exchange
 from addons.policy import Judged, Service
 from grants.broker.swap import holds, leftover, swap
-from grants.canonical import parse_authority
 from grants.decision import Deny, Reason
 
 from .call import Call
@@ -60,7 +59,7 @@ class EgressPart:
         if isinstance(secret.service.way, Judged):
             _judge(exchange, call, secret.service)
             return
-        rules = _rules(exchange, call, secret.service, opened)
+        rules = _rules(call, secret.service, opened)
         if isinstance(rules, Deny):
             exchange.deny(rules)
             return
@@ -80,10 +79,8 @@ class EgressPart:
             exchange.relayed = True
 
 
-def _rules(exchange: Exchange, call: Call, service: Service, opened: Opened) -> BrokerRules | Deny:
-    if exchange.head is None:
-        raise ValueError("a request without a head")
-    built = outgoing(exchange.head, call.needs, None, origin=service.upstream, base=service.base, drop=frozenset())
+def _rules(call: Call, service: Service, opened: Opened) -> BrokerRules | Deny:
+    built = outgoing(call.head, call.needs, None, origin=service.upstream, base=service.base, drop=frozenset())
     if isinstance(built, Deny):
         return built
     swapped = swap(built.fields, call.query, token=call.token, value=opened.value)
@@ -103,17 +100,13 @@ def _rules(exchange: Exchange, call: Call, service: Service, opened: Opened) -> 
 
 def _judge(exchange: Exchange, call: Call, service: Service) -> None:
     """Rewrite the request into one of the judged endpoint: everything behind this step is as for any other."""
-    if exchange.head is None:
-        raise ValueError("a request without a head")
     reference = b"@secret:" + call.needs.name.encode()
-    fields = tuple([pair for pair in exchange.head.fields if pair[0].lower() != _CHANT_GRANT])
+    fields = tuple([pair for pair in call.head.fields if pair[0].lower() != _CHANT_GRANT])
     swapped = swap(fields, None, token=call.token, value=reference)
     place = leftover(call.token, path=call.needs.upstream, query=call.query, fields=swapped.fields)
     if place is not None:
         exchange.deny(leak(place.value))
         return
     target = call.needs.upstream + (b"" if call.query is None else b"?" + call.query)
-    exchange.head = replace(exchange.head, target=target, fields=swapped.fields)
-    host = next((value for name, value in fields if name.lower() == b"host"), b"")
-    exchange.authority = parse_authority(host, scheme="http")
+    exchange.head = replace(call.head, target=target, fields=swapped.fields)
     exchange.own = False

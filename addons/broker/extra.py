@@ -40,7 +40,6 @@ class ExtraPart:
             exchange.deny(unreadable(addition.credential.name))
             return
         rules = credentialed(
-            exchange,
             call,
             addition.service,
             fields=((addition.header, opened.value),),

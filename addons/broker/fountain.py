@@ -41,12 +41,10 @@ class FountainPart:
 
     async def begin(self, exchange: Exchange, call: Call) -> None:
         """See `Part`."""
-        if exchange.head is None:
-            raise ValueError("a request without a head")
         exchange.service = self.service
         if await self._refused(exchange, call, named(call.needs.upstream, call.query or b"")):
             return
-        if content_codings(exchange.head.fields):
+        if content_codings(call.head.fields):
             exchange.deny(bad(Reason.BODY_CODING, "a body with a content coding is not taken here; send it without"))
             return
         opened = await self.credential.open()
@@ -54,7 +52,6 @@ class FountainPart:
             exchange.deny(unreadable(self.credential.name))
             return
         rules = credentialed(
-            exchange,
             call,
             self.service,
             fields=((b"Authorization", b"Bearer " + opened.value),),
@@ -69,22 +66,23 @@ class FountainPart:
     async def act(self, exchange: Exchange, call: Call) -> None:
         """See `Part`."""
         rules = exchange.rules
-        if exchange.head is None or not isinstance(rules, BrokerRules):
-            raise ValueError("a request without a head")
+        if not isinstance(rules, BrokerRules):
+            raise TypeError("a request that did not begin")
         if exchange.body and await self._body_refused(exchange, call):
             return
-        method, path = exchange.head.method, call.needs.upstream
+        method, path = call.head.method, call.needs.upstream
         listed, made = listed_kind(method, path), created_kind(method, path)
-        if listed is None and made is None:
+        kind = listed or made
+        if kind is None:
             relay(exchange, self.service, rules)
             return
         shown = await self._whole(exchange, rules)
         if shown is None or not 200 <= shown.status < 300:
             exchange.relay = shown
-        elif made is not None:
-            await self._learn(exchange, call, made, shown)
-        elif listed is not None:
-            await self._cut(exchange, call, listed, shown)
+        elif listed is None:
+            await self._learn(exchange, call, kind, shown)
+        else:
+            await self._cut(exchange, call, kind, shown)
 
     async def _body_refused(self, exchange: Exchange, call: Call) -> bool:
         try:

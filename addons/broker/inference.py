@@ -22,18 +22,15 @@ class InferencePart:
 
     async def begin(self, exchange: Exchange, call: Call) -> None:
         """See `Part`."""
-        if exchange.head is None:
-            raise ValueError("a request without a head")
         exchange.service = self.service
-        paid = await self.payers.choose(exchange.head, call)
+        paid = await self.payers.choose(call)
         if isinstance(paid, Deny):
             exchange.deny(paid)
             return
         rules = credentialed(
-            exchange,
             call,
             self.service,
-            fields=paid.fields(exchange.head.fields),
+            fields=paid.fields(call.head.fields),
             opened=paid.opened,
             name=paid.name,
             added=paid.header,

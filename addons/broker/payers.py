@@ -9,7 +9,7 @@ from typing import Final, final
 
 from grants.broker.payer import GRANT_HEADER, PAYER_HEADER, Payer, PayerKind, is_grant, is_principal
 from grants.decision import Deny
-from grants.message import Fields, RequestHead
+from grants.message import Fields
 
 from .call import Call
 from .denials import unreadable
@@ -59,9 +59,9 @@ class Payers:
         """Who pays on no visitor's turn."""
         return self.owners.get(box, self.house)[1]
 
-    async def choose(self, head: RequestHead, call: Call) -> Paid | Deny:
+    async def choose(self, call: Call) -> Paid | Deny:
         """Who pays for this request. A grant that fails its check is ignored."""
-        if (visiting := await _visitor(head, call)) is not None:
+        if (visiting := await _visitor(call)) is not None:
             return visiting
         credential, payer = self.owners.get(call.box.name, self.house)
         opened = await credential.open()
@@ -70,8 +70,8 @@ class Payers:
         return Paid(payer=payer, name=credential.name, opened=opened)
 
 
-async def _visitor(head: RequestHead, call: Call) -> Paid | None:
-    grants = [value for name, value in head.fields if name.lower() == GRANT_HEADER]
+async def _visitor(call: Call) -> Paid | None:
+    grants = [value for name, value in call.head.fields if name.lower() == GRANT_HEADER]
     if len(grants) != 1 or not is_grant(grants[0]):
         return None
     visitor = await call.broker.state.visitor(grants[0], call.box.name)

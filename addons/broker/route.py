@@ -99,7 +99,7 @@ async def _admit(exchange: Exchange, broker: Broker, head: RequestHead, needs: N
             exchange.deny(denied(Reason.SCOPE, refusal[1]))
             return
     exchange.call = Call(
-        broker=broker, needs=needs, box=exchange.box, token=token, query=query, declaration=declaration
+        broker=broker, needs=needs, box=exchange.box, head=head, token=token, query=query, declaration=declaration
     )
     await broker.parts[needs.route].begin(exchange, exchange.call)
 

@@ -5,6 +5,7 @@ import base64
 import gzip
 import json
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,11 @@ from support.brokers import (
     reply,
 )
 
+from addons.broker.decide import DecidePart
+from addons.broker.parts import Credential
 from addons.ports import StateUnavailable
 from addons.record import EndedBy, Event, Mode
+from grants.broker.capabilities import Route
 from grants.broker.fountain import Kind
 from grants.decision import Reason
 
@@ -96,10 +100,6 @@ REFUSED = [
     pytest.param("GET", f"/egress/API/{TOKEN}", {}, 403, Reason.BOX_TOKEN_LEAK, id="egress: in path"),
     pytest.param("GET", f"/egress/API/%{ord('t'):x}{TOKEN[1:]}", {}, 403, Reason.BOX_TOKEN_LEAK, id="egress: encoded"),
     pytest.param("POST", "/egress/API/x", {"body": {"key": TOKEN}}, 403, Reason.BOX_TOKEN_LEAK, id="egress: in body"),
-    pytest.param(
-        "GET", "/egress/API/x", {"fields": {"Upgrade": "h2c", "Connection": "upgrade"}}, 400, None,
-        id="upgrade",
-    ),
     pytest.param("POST", "/api/feedback", {"body": b"{"}, 400, Reason.FEEDBACK_INVALID, id="feedback: no JSON"),
     pytest.param("POST", "/api/feedback", {"body": {}}, 400, Reason.FEEDBACK_INVALID, id="feedback: empty"),
     pytest.param(
@@ -156,7 +156,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("method", "path", "sent", "status", "reason"), REFUSED)
 def test_refusals_reach_nothing(
-    run: Run, method: str, path: str, sent: dict[str, Any], status: int, reason: Reason | None
+    run: Run, method: str, path: str, sent: dict[str, Any], status: int, reason: Reason
 ) -> None:
     """Each refusal has its status, its document and its record, and nothing reaches an upstream."""
 
@@ -164,15 +164,94 @@ def test_refusals_reach_nothing(
         await broker.report(**EVERYTHING)
         broker.log.records.clear()
         answer = await broker.ask(method, path, **sent)
-        if reason is None:
-            assert answer.status in (400, 403), answer
-        else:
-            assert answer.status == status, answer
-            assert broker.reasons() == [reason]
+        assert answer.status == status, answer
+        assert broker.reasons() == [reason]
         assert answer.message
         assert answer.all("allow") == (["POST"] if status == 405 else [])
         assert len(broker.log.records) == 1
         assert not broker.api.got
+
+    run(work)
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("POST", MESSAGES), ("GET", "/egress/API/x"), ("GET", "/search/query"), ("GET", "/fountain/api/vaults/v-1")],
+)
+def test_no_relay_changes_the_protocol(run: Run, method: str, path: str) -> None:
+    """An upgrade is refused on every route."""
+
+    async def work(broker: Running) -> None:
+        await broker.report(**EVERYTHING)
+        fields = f"Host: b\r\nAuthorization: Bearer {TOKEN}\r\nConnection: upgrade, close\r\nUpgrade: h2c\r\n"
+        assert b"HTTP/1.1 403" in await broker.raw(f"{method} {path} HTTP/1.1\r\n{fields}\r\n".encode())
+        assert broker.reasons()[-1] is Reason.UPGRADE
+        assert not broker.api.got
+
+    run(work)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "reason"),
+    [
+        ("POST", MESSAGES, 502, Reason.REFERENCE_EMPTY),
+        ("POST", DECIDE, 502, Reason.REFERENCE_EMPTY),
+        ("GET", "/search/query", 502, Reason.REFERENCE_EMPTY),
+        ("GET", "/fountain/api/vaults/v-1", 502, Reason.REFERENCE_EMPTY),
+        ("GET", "/egress/API/x", 403, Reason.SECRET_UNHELD),
+    ],
+)
+def test_a_credential_that_cannot_be_read(
+    run: Run, monkeypatch: pytest.MonkeyPatch, method: str, path: str, status: int, reason: Reason
+) -> None:
+    """Nothing goes upstream without the credential, and nobody else pays."""
+
+    async def unreadable(_credential: Credential) -> None:
+        return None
+
+    async def work(broker: Running) -> None:
+        await broker.report(**EVERYTHING)
+        monkeypatch.setattr(Credential, "open", unreadable)
+        body = {"model": "m", "state": 1, "questions": {"q": QUESTION}} if method == "POST" else None
+        assert (await broker.ask(method, path, body=body)).status == status
+        assert broker.reasons()[-1] is reason
+        assert not broker.api.got
+
+    run(work)
+
+
+def test_a_model_that_is_slow_is_a_504(run: Run) -> None:
+    """All questions share one bound of time, whichever side notices it."""
+
+    async def work(broker: Running) -> None:
+        await broker.report(inference=["decide"])
+        parts = broker.policies.current.broker.parts  # type: ignore[union-attr]
+        part = parts[Route.DECIDE]
+        assert isinstance(part, DecidePart)
+        parts[Route.DECIDE] = replace(part, timeout=0.2)  # type: ignore[index]
+        broker.api.script = lambda _got: [1.0]
+        body = {"model": "m", "state": 1, "questions": {"q": QUESTION}}
+        assert (await broker.ask("POST", DECIDE, body=body)).status == 504
+
+        class Slow:
+            async def send(self, *_: object, **__: object) -> None:
+                await asyncio.sleep(5)
+
+        parts[Route.DECIDE] = replace(part, timeout=0.2, upstream=Slow())  # type: ignore[index]
+        assert (await broker.ask("POST", DECIDE, body=body)).status == 504
+
+    run(work)
+
+
+def test_feedback_is_held_to_its_words(run: Run) -> None:
+    """What a batch needs, its body says: counts need `passive`."""
+
+    async def work(broker: Running) -> None:
+        await broker.report(feedback=["agent"])
+        answer = await broker.ask("POST", "/api/feedback", body={"entries": [1], "counts": {"a": 1}})
+        assert answer.status == 403
+        assert "passive" in answer.message
+        assert broker.log.records[-1].labels[-1] == "word:passive"
 
     run(work)
 
@@ -235,6 +314,9 @@ def test_a_setup_token_is_a_bearer_with_its_beta(run: Run) -> None:
         got = broker.api.got[0]
         assert (got.all("authorization"), got.all("x-api-key")) == ([f"Bearer {OWNER}"], [])
         assert got.all("anthropic-beta") == ["b-1,oauth-2025-04-20"]
+        fields = {"anthropic-beta": "oauth-2025-04-20"}
+        await broker.ask("POST", MESSAGES, body={}, token=OTHER, fields=fields)
+        assert broker.api.got[1].all("anthropic-beta") == ["oauth-2025-04-20"]
 
     run(work)
 
@@ -352,6 +434,8 @@ def test_an_egress_body_goes_on_unless_it_holds_the_token(run: Run, chunked: boo
         answer = await broker.ask("POST", "/egress/API/x", body={"a": 1}, chunked=chunked)
         assert answer.status == 200
         assert broker.api.got[0].body == b'{"a": 1}'
+        answer = await broker.ask("POST", "/egress/API/x", body=TOKEN[:9].encode(), chunked=chunked)
+        assert broker.api.got.pop().body == TOKEN[:9].encode()
         answer = await broker.ask("POST", "/egress/API/x", body={"a": TOKEN}, chunked=chunked)
         assert answer.status == 403
         assert answer.message
@@ -362,9 +446,11 @@ def test_an_egress_body_goes_on_unless_it_holds_the_token(run: Run, chunked: boo
 
 CODED = [
     pytest.param(gzip.compress(b"fine"), "gzip", b"fine", id="fine"),
+    pytest.param(VALUE[:9].encode(), "identity", VALUE[:9].encode(), id="the beginning of the value"),
     pytest.param(gzip.compress(VALUE.encode()), "gzip", None, id="coded value"),
     pytest.param(VALUE.encode(), "identity", None, id="value"),
     pytest.param(gzip.compress(b"fine")[:-4], "gzip", None, id="cut"),
+    pytest.param(b"no gzip at all", "gzip", None, id="malformed"),
 ]
 
 
@@ -380,7 +466,7 @@ def test_an_answer_never_holds_the_value(run: Run, body: bytes, coding: str, sho
         assert answer.cut == (shown is None)
         if shown is not None:
             assert answer.body == shown
-            assert answer.all("content-encoding") == []
+            assert answer.all("content-encoding") == ([] if coding == "gzip" else [coding])
         await asyncio.sleep(0.05)
         assert (broker.log.records[-1].reason is None) == (shown is not None)
 

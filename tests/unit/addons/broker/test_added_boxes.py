@@ -1,0 +1,86 @@
+"""Boxes that are not in the settings, on the other fronts; and steps of the broker that lack what they need."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from support.running import FixedVault
+
+from addons.boxes import Box, Boxes
+from addons.broker.fountain import FountainPart
+from addons.broker.parts import Credential
+from addons.broker.route import BrokerRoute
+from addons.exchange import Arrival, Exchange
+from addons.policy import Policy
+from addons.ports import StateUnavailable
+from addons.record import Mode
+from addons.who import Who
+from grants.decision import Reason, Rule
+from grants.message import Authority, RequestHead
+
+ADDED = Box(name="added", endpoints=frozenset({"api"}), tunnels=True)
+
+
+class Added:
+    """One box, or a failure."""
+
+    def __init__(self, *, fails: bool = False) -> None:
+        self.fails = fails
+
+    async def find(self, token: bytes) -> Box | None:
+        if self.fails:
+            raise StateUnavailable
+        return ADDED if token == b"token-of-the-added-box" else None
+
+    async def named(self, name: str) -> Box | None:
+        return await self.find(b"token-of-the-added-box") if name == "added" else None
+
+
+def admit(arrival: Arrival, *, fails: bool, fields: tuple[tuple[bytes, bytes], ...] = ()) -> Exchange:
+    boxes = Boxes([Box(name="one", endpoints=frozenset())], FixedVault(one="token-of-box-one"), Added(fails=fails))
+    head = RequestHead(method=b"GET", target=b"/", fields=fields)
+    made = Exchange(arrival=arrival, policy=Policy.of([], boxes=boxes), head=head)
+    asyncio.run(Who().broker_head(made))
+    return made
+
+
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("tunnel", [False, True])
+def test_an_added_box_is_known_on_every_front(tunnel: bool, fails: bool) -> None:
+    """By its token, and in its tunnel by its name; while its state cannot be asked, nobody is let in."""
+    arrival = Arrival(mode=Mode.TERMINATE, peer="127.0.0.1")
+    fields: tuple[tuple[bytes, bytes], ...] = ((b"Proxy-Authorization", b"Bearer token-of-the-added-box"),)
+    if tunnel:
+        authority = Authority(host="a.example", port=443)
+        arrival = Arrival(mode=Mode.PROXY, peer=None, authority=authority, box="added", encrypted=True)
+        fields = ()
+    made = admit(arrival, fails=fails, fields=fields)
+    if fails:
+        assert made.denial is not None
+        assert (made.denial.status, made.denial.reason) == (503, Reason.STATE)
+    else:
+        assert made.box is ADDED
+
+
+def test_a_box_that_is_gone_is_refused_in_its_tunnel() -> None:
+    """A name that no box has any more."""
+    made = admit(Arrival(mode=Mode.PROXY, peer=None, box="gone", encrypted=True), fails=False)
+    assert made.denial is not None
+    assert made.denial.reason is Reason.BOX_UNKNOWN
+
+
+def test_a_request_without_a_head_fails_closed() -> None:
+    """What cannot be is refused, not passed on."""
+    made = Exchange(arrival=Arrival(mode=Mode.BROKER, peer=None), policy=Policy.of([]))
+    asyncio.run(BrokerRoute().broker_request(made))
+    assert made.denial is not None
+    assert made.denial.rule is Rule.FAULT
+
+
+def test_fountain_acts_on_what_has_begun_alone() -> None:
+    """Without rules there is nothing to send by."""
+    nothing: Any = None
+    part = FountainPart(service=nothing, credential=Credential(name="x", vault=FixedVault()), upstream=nothing)
+    made = Exchange(arrival=Arrival(mode=Mode.BROKER, peer=None), policy=Policy.of([]))
+    with pytest.raises(TypeError):
+        asyncio.run(part.act(made, nothing))
