@@ -53,7 +53,7 @@ class Listener:
         endpoint: the endpoint of a base URL, or None for the forward proxy and the admin listener.
         asked: the address as the settings have it.
         address: where it really listens (a port 0 is a real one here).
-        inode: of a Unix socket, as it was made: another one at its path is not ours.
+        made: tells a Unix socket from another one that has taken its path since.
     """
 
     setting: str
@@ -61,14 +61,14 @@ class Listener:
     asked: Listen
     address: Listen
     sock: socket.socket = field(repr=False)
-    inode: tuple[int, int] | None = field(default=None, repr=False)
+    made: tuple[int, ...] | None = field(default=None, repr=False)
 
     def remove(self) -> None:
         """Close the socket, and take its name out of the file system if it is still there."""
         self.sock.close()
         if isinstance(self.address, UnixListen):
             with contextlib.suppress(OSError):
-                if _inode(self.address.path) == self.inode:
+                if _made(self.address.path) == self.made:
                     self.address.path.unlink()
 
     def serves(self, listen: Listen, endpoint: str | None) -> bool:
@@ -95,17 +95,18 @@ def bind(listen: Listen, *, setting: str, endpoint: str | None = None) -> Listen
         raise ListenFailed(_explain(listen, setting, error)) from None
     sock.setblocking(False)
     address: Listen = listen
-    inode = None
+    made = None
     if isinstance(listen, TcpListen):
         address = TcpListen(host=listen.host, port=sock.getsockname()[1])
     else:
-        inode = _inode(listen.path)
-    return Listener(setting=setting, endpoint=endpoint, asked=listen, address=address, sock=sock, inode=inode)
+        made = _made(listen.path)
+    return Listener(setting=setting, endpoint=endpoint, asked=listen, address=address, sock=sock, made=made)
 
 
-def _inode(path: Path) -> tuple[int, int]:
+def _made(path: Path) -> tuple[int, ...]:
+    """An inode's number alone may be used again."""
     found = path.lstat()
-    return found.st_dev, found.st_ino
+    return found.st_dev, found.st_ino, found.st_mtime_ns
 
 
 def _tcp(listen: TcpListen) -> socket.socket:
