@@ -73,6 +73,11 @@ class Boxes:
         """The box of that name, if it is still there."""
         return self._boxes.get(name) if name is not None else None
 
+    async def token(self, name: str) -> bytes | None:
+        """The token of a box now, to look for where it should not be."""
+        secret = (await self._vault.open()).values.get(name)
+        return None if secret is None else secret.reveal()
+
     async def find(self, token: bytes | None) -> Box | None:
         """The box whose token this is now."""
         if token is None:

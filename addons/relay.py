@@ -63,6 +63,7 @@ class Relay:
             websocket=way.websocket,
             authority=exchange.authority,
             scheme="https" if exchange.arrival.encrypted else "http",
+            has_body=exchange.announced != 0,
         )
         if isinstance(asked, Deny):
             exchange.deny(asked)
@@ -104,7 +105,7 @@ class Relay:
             exchange.ended_by = EndedBy.CLIENT
             exchange.close = True
             if not exchange.opened:
-                exchange.deny(client_left())
+                exchange.deny(client.unreadable or client_left())
         except* UpstreamFailed as failures:
             if not exchange.opened:
                 exchange.deny(failure(first_failure(failures), None))

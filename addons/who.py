@@ -40,9 +40,7 @@ class Who:
         if boxes is None:
             self._local(exchange)
         elif exchange.arrival.mode is Mode.PROXY and exchange.arrival.encrypted:
-            exchange.box = boxes.named(exchange.arrival.box)
-            if exchange.box is None:
-                exchange.deny(_unknown("the box that opened this tunnel is no longer in the settings"))
+            await self._in_tunnel(exchange, boxes)
         else:
             await self._by_token(exchange, boxes)
         exchange.admitted = True
@@ -51,6 +49,15 @@ class Who:
         peer = exchange.arrival.peer
         if peer is not None and peer != "127.0.0.1" and not ip_address(peer).is_loopback:
             exchange.deny(_unknown("only clients on the proxy's own machine are served"))
+
+    async def _in_tunnel(self, exchange: Exchange, boxes: Boxes) -> None:
+        exchange.box = boxes.named(exchange.arrival.box)
+        if exchange.box is None:
+            exchange.deny(_unknown("the box that opened this tunnel is no longer in the settings"))
+            return
+        token = await boxes.token(exchange.box.name)
+        if token is not None and exchange.head is not None and holds_token(exchange.head, token):
+            exchange.deny(_leak())
 
     async def _by_token(self, exchange: Exchange, boxes: Boxes) -> None:
         if exchange.head is None:
@@ -66,13 +73,12 @@ class Who:
                 _unknown("no box has this token; send it in Proxy-Authorization, or as /box/TOKEN/ in a base URL")
             )
         elif holds_token(shown.head, shown.token):
-            exchange.deny(
-                Deny(
-                    rule=Rule.DENIED,
-                    reason=Reason.BOX_TOKEN_LEAK,
-                    detail="the box's token stands in another place of the request, from which it would go upstream",
-                )
-            )
+            exchange.deny(_leak())
+
+
+def _leak() -> Deny:
+    detail = "the box's token stands in another place of the request, from which it would go upstream"
+    return Deny(rule=Rule.DENIED, reason=Reason.BOX_TOKEN_LEAK, detail=detail)
 
 
 def _unknown(detail: str) -> Deny:

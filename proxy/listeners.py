@@ -206,7 +206,11 @@ class Listeners:
         if listener.endpoint is None:
             return ConnectLayer(nextlayer.context, self.limits, self._policies, peer, self._certificates)
         address = listener.address
-        authority = Authority(host=address.host, port=address.port) if isinstance(address, TcpListen) else None
+        sockname = connection.client.sockname
+        # A listener on every address is called by the one that this connection came to.
+        authority = (
+            Authority(host=sockname[0], port=sockname[1]) if isinstance(address, TcpListen) and sockname else None
+        )
         arrival = Arrival(mode=Mode.TERMINATE, peer=peer, service=listener.endpoint, authority=authority)
         return BaseUrlLayer(nextlayer.context, self.limits, self._policies, arrival)
 

@@ -19,7 +19,7 @@ MAX_FIELDS: Final = 256
 _CHUNK_OVERHEAD: Final = 64 * 1024
 
 _TOKEN: Final = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
-_LINE: Final = rb"(?P<method>[A-Z]+) (?P<target>[\x21-\x7e]+) HTTP/1\.1\r\n"
+_LINE: Final = rb"(?P<method>[A-Z]+) (?P<target>[\x21-\x7e]+) HTTP/1\.(?P<minor>[01])\r\n"
 _REQUEST_LINE: Final = re.compile(_LINE)
 _HEAD: Final = re.compile(_LINE + rb"(?:" + _TOKEN + rb":[\t\x20-\x7e]*\r\n)*\r\n")
 _LENGTH: Final = re.compile(rb"0|[1-9][0-9]{0,17}")
@@ -157,7 +157,8 @@ class RequestReader:
         if len(raw) > self._max_head:
             return unreadable(Reason.HEAD_TOO_LARGE, f"a request head has at most {self._max_head} bytes", 431)
         match = _HEAD.fullmatch(raw)
-        if match is None:
+        if match is None or (match["minor"] == b"0" and match["method"] != b"CONNECT"):
+            # HTTP/1.0 has other rules for bodies and connections. CONNECT has neither, and old clients send it so.
             return _not_a_head(raw)
         self._fields, self._complete, self._trailers = [], False, False
         try:
