@@ -179,9 +179,9 @@ class RequestReader:
         keep_alive, continues = True, False
         for name, value in head.fields:
             match name.lower():
-                case b"content-length" if length is None and _LENGTH.fullmatch(value):
+                case b"content-length" if length is None and coding is None and _LENGTH.fullmatch(value):
                     length = value
-                case b"transfer-encoding" if coding is None and value.lower() == b"chunked":
+                case b"transfer-encoding" if coding is None and length is None and value.lower() == b"chunked":
                     coding = value
                 case b"content-length" | b"transfer-encoding":
                     return unreadable(Reason.FRAMING, "the request's framing can be read in more than one way")
@@ -191,8 +191,6 @@ class RequestReader:
                     keep_alive = keep_alive and b"close" not in [word.strip() for word in value.lower().split(b",")]
                 case b"expect":
                     continues = value.lower() == b"100-continue"
-        if length is not None and coding is not None:
-            return unreadable(Reason.FRAMING, "the request has both Content-Length and Transfer-Encoding")
         if head.method == b"CONNECT" and (length is not None or coding is not None):
             return unreadable(Reason.FRAMING, "CONNECT has no body")
         announced = None if coding is not None else int(length or b"0")

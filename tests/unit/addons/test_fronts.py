@@ -1137,3 +1137,31 @@ def test_a_judged_request_is_captured_allowed_or_refused(
         assert SECRET not in repr(captured)
 
     run(work)
+
+
+@both
+def test_a_body_outside_of_its_schema_is_refused(
+    run: Callable[..., None], upstream: Upstream, front: FrontFactory
+) -> None:
+    """The whole body is judged before a byte of it is sent."""
+
+    async def work(proxy: Running) -> None:
+        async with front(proxy) as talk:
+            assert (await talk.ask(POST % talk.host + b"Content-Length: 2\r\n\r\n[]"))[0] == 403
+            assert (await talk.ask(GET % talk.host))[0] == 200
+        assert [r.reason for r in proxy.log.records] == [Reason.BODY_SCHEMA, None]
+
+    run(work)
+
+
+def test_a_client_that_does_not_end_is_ended(run: Callable[..., None]) -> None:
+    """After a refusal that ends the connection the rest is dropped for a second, no longer."""
+
+    async def work(proxy: Running) -> None:
+        async with base(proxy) as talk:
+            assert (await talk.ask(b"rubbish\r\n\r\n"))[0] == 400
+            assert proxy.listeners.open == 1
+            await asyncio.sleep(1.3)
+            assert proxy.listeners.open == 0
+
+    run(work)
