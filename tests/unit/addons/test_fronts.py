@@ -503,6 +503,14 @@ def test_an_idle_tunnel_is_closed_before_its_handshake(run: Callable[..., None])
             answer(body=b'{"a":"%s"}' % (b"x" * 65536)), Rule.RESPONSE_SIZE, Reason.RESPONSE_TOO_LARGE, 502, id="size"
         ),
         pytest.param(answer(body=b"[]"), Rule.RESPONSE_SCHEMA, Reason.RESPONSE_SCHEMA, 502, id="schema"),
+        pytest.param(
+            b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+            b"2\r\n{}\r\n0\r\nX-Last: " + SECRET.encode() + b"\r\n\r\n",
+            Rule.RESPONSE_CREDENTIAL,
+            Reason.CREDENTIAL,
+            502,
+            id="credential in a trailer",
+        ),
         pytest.param(CLOSE, Rule.UPSTREAM_ERROR, Reason.INCOMPLETE, 502, id="no answer"),
         pytest.param(b"rubbish\r\n\r\n", Rule.UPSTREAM_ERROR, Reason.MALFORMED, 502, id="rubbish"),
         pytest.param(
