@@ -36,7 +36,7 @@ class Arrival:
         service: the service that a base URL's listener, or the CONNECT authority, stands for.
         authority: where the connection leads: the CONNECT authority, or the listener's own address.
         server_name: the TLS server name that the client sent.
-        box: the box that opened the tunnel.
+        box: the box that opened the tunnel, and `box_token` what it showed: it may not go through.
         encrypted: the client speaks TLS to us.
     """
 
@@ -46,6 +46,7 @@ class Arrival:
     authority: Authority | None = None
     server_name: str | None = None
     box: str | None = None
+    box_token: bytes | None = field(default=None, repr=False)
     encrypted: bool = False
 
 
@@ -57,7 +58,7 @@ class Exchange:
 
     Attributes:
         admitted: Who has decided.
-        box_prefix: the path prefix that held the box's token.
+        box_token: the token that the client showed, and box_prefix the path prefix that held it.
         call: what the broker found that the request asks of it.
         own: the broker's own steps answer it, or say how it is relayed: there is no grant to ask.
         endpoint: what records call the part of the broker that is asked, where no service is known.
@@ -90,6 +91,7 @@ class Exchange:
     started: float = field(default_factory=monotonic)
     admitted: bool = False
     box: Box | None = None
+    box_token: bytes | None = field(default=None, repr=False)
     box_prefix: bytes = field(default=b"", repr=False)
     service: Service | None = None
     authority: Authority | None = None

@@ -99,7 +99,7 @@ class Relay:
             exchange.ended_by = EndedBy.CLIENT
             exchange.close = True
             if not exchange.opened:
-                exchange.deny(client_left())
+                exchange.deny(client.unreadable or client_left())
         except* UpstreamFailed as failures:
             if not exchange.opened:
                 exchange.deny(failure(first_failure(failures), None))

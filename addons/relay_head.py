@@ -17,6 +17,8 @@ from .streams import ResponseHead
 
 _MADE_ANEW: Final = HOP_BY_HOP | {b"host", b"content-length", b"expect"}
 _WEBSOCKET: Final = b"websocket"
+# CONNECT is the proxy's own; an answer to TRACE shows the request as the upstream got it (RFC 9110, 9.3.8).
+_NEVER_RELAYED: Final = frozenset({b"CONNECT", b"TRACE"})
 
 
 @final
@@ -40,32 +42,40 @@ def request_of(
     websocket: bool,
     authority: Authority | None,
     scheme: str,
+    has_body: bool = False,
 ) -> Asked | Deny:
     """Build the request. `base` goes before the path (on a base URL); `authority` and `scheme` are those by which the
     client calls, for a target in absolute form.
     """
+    if head.method in _NEVER_RELAYED:
+        return _refuse(
+            Reason.METHOD, "an answer to TRACE repeats the request, the credential in it too; it is not relayed"
+        )
     target, prefix = head.target, f"{scheme}://".encode()
     if target.startswith(prefix):
         called, _, rest = target.removeprefix(prefix).partition(b"/")
         if authority is None or parse_authority(called, scheme=scheme) != authority:
             return _refuse(Reason.TARGET_UNREADABLE, "the target names another host than the connection")
         target = b"/" + rest
-    if not target.startswith(b"/") or b"#" in target or head.method == b"CONNECT":
+    if not target.startswith(b"/") or b"#" in target:
         return _refuse(Reason.TARGET_UNREADABLE, "the target is not a path, with a query or without one")
-    wants, named = _connection(head.fields)
-    if wants is not None and not (websocket and wants == _WEBSOCKET):
-        return _refuse(
-            Reason.UPGRADE, "this endpoint changes to no other protocol; set `websocket: true` to allow that"
-        )
+    protocol, named = _connection(head.fields)
+    # Any other protocol is not changed to: a server may leave an upgrade out of account (RFC 9110, 7.8).
+    upgrade = protocol == _WEBSOCKET
+    if upgrade and not websocket:
+        return _refuse(Reason.UPGRADE, "this endpoint relays no WebSocket; set `websocket: true` to allow that")
+    if upgrade and has_body:
+        detail = "a request that asks for another protocol has no body"
+        return Deny(rule=Rule.BAD_REQUEST, reason=Reason.FRAMING, status=400, detail=detail)
     fields = tuple(
         [(name, value) for name, value in head.fields if name.lower() not in _MADE_ANEW and name.lower() not in named]
     )
-    if wants is not None:
+    if upgrade:
         fields += ((b"Connection", b"Upgrade"), (b"Upgrade", _WEBSOCKET))
     path = encode_path(base) if base else b""
     return Asked(
         request=Outgoing(origin=origin, method=head.method, target=path + target, fields=fields),
-        upgrade=wants is not None,
+        upgrade=upgrade,
     )
 
 

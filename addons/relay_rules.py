@@ -96,6 +96,7 @@ class TrustedRules:
             websocket=way.websocket,
             authority=exchange.authority,
             scheme="https" if exchange.arrival.encrypted else "http",
+            has_body=exchange.announced != 0,
         )
         if isinstance(asked, Deny):
             return asked

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Protocol, final
 
+from grants.decision import Deny
 from grants.message import Fields, Outgoing
 
 
@@ -28,7 +29,13 @@ class ClientSide(Protocol):
 
 
 class ClientChannel(ClientSide, Protocol):
-    """The client of a request that is being relayed."""
+    """The client of a request that is being relayed.
+
+    Attributes:
+        unreadable: the refusal, where the client left because its body cannot be read on.
+    """
+
+    unreadable: Deny | None
 
     async def read(self) -> bytes:
         """The next piece of the request's body (or of a raw stream); empty at its end.

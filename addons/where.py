@@ -38,7 +38,8 @@ class Where:
         exchange.authority = authority
         hosts = _values(exchange.head, b"host")
         if len(hosts) > 1 or (hosts and parse_authority(hosts[0], scheme="https") != authority):
-            exchange.deny(_misdirected(Reason.HOST_MISMATCH, "the Host field is not the CONNECT target"))
+            detail = "the Host field is not the CONNECT target; send that, or none"
+            exchange.deny(_misdirected(Reason.HOST_MISMATCH, detail))
             return
         service = exchange.policy.authorities.get(authority)
         if service is None and exchange.policy.tunnels is not None and exchange.policy.tunnels.allows(authority):
@@ -55,7 +56,11 @@ class Where:
             )
             return
         exchange.service = service
-        if (denial := _box_may_use(exchange.box, service)) is not None:
+        if service.upstream.scheme == "http":
+            # TLS to us and none behind us is nothing that a client can see.
+            detail = f"endpoint `{service.name}` is plain http; call it by http, which needs no CONNECT"
+            exchange.deny(Deny(rule=Rule.DENIED, reason=Reason.PLAIN_HTTP, detail=detail))
+        elif (denial := _box_may_use(exchange.box, service)) is not None:
             exchange.deny(denial)
 
     @fail_closed

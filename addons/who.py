@@ -61,14 +61,17 @@ class Who:
         except StateUnavailable:
             exchange.deny(state_unavailable())
             return
-        if exchange.box is None:
+        token = exchange.arrival.box_token
+        if exchange.box is None or token is None:
             exchange.deny(_unknown("the box that opened this tunnel is no longer there"))
+        elif exchange.head is not None and holds_token(exchange.head, token):
+            exchange.deny(_leak())
 
     async def _by_token(self, exchange: Exchange, boxes: Boxes) -> None:
         if exchange.head is None:
             raise ValueError("a request without a head")
         shown = take_token(exchange.head, from_path=exchange.arrival.mode is Mode.TERMINATE)
-        exchange.head, exchange.box_prefix = shown.head, shown.prefix
+        exchange.head, exchange.box_prefix, exchange.box_token = shown.head, shown.prefix, shown.token
         if shown.ambiguous:
             exchange.deny(_unknown("the request shows more than one box token; send exactly one"))
             return
@@ -82,13 +85,12 @@ class Who:
                 _unknown("no box has this token; send it in Proxy-Authorization, or as /box/TOKEN/ in a base URL")
             )
         elif holds_token(shown.head, shown.token):
-            exchange.deny(
-                Deny(
-                    rule=Rule.DENIED,
-                    reason=Reason.BOX_TOKEN_LEAK,
-                    detail="the box's token stands in another place of the request, from which it would go upstream",
-                )
-            )
+            exchange.deny(_leak())
+
+
+def _leak() -> Deny:
+    detail = "the box's token stands in another place of the request, from which it would go upstream"
+    return Deny(rule=Rule.DENIED, reason=Reason.BOX_TOKEN_LEAK, detail=detail)
 
 
 def state_unavailable() -> Deny:

@@ -14,12 +14,18 @@ type Path = tuple[str | int, ...]
 
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_$@/-]+")
 _SHOWN = 60
+_LONGEST_PATH = 4096
 
 
-def quoted(text: str) -> str:
-    """`text` in backticks, on one line and not longer than a message can bear."""
-    cut = text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+def quoted(text: str, *, most: int = _SHOWN) -> str:
+    """`text` in backticks, on one line and, unless `most` characters are too few for it, whole."""
+    cut = text if len(text) <= most else text[:most] + "…"
     return "`" + "".join(char if char.isprintable() else ascii(char)[1:-1] for char in cut) + "`"
+
+
+def quoted_file(path: str) -> str:
+    """The name of a file, whole: its end is what tells it from another."""
+    return quoted(path, most=_LONGEST_PATH)
 
 
 def written(path: Path) -> str:

@@ -54,7 +54,7 @@ class Listener:
         asked: the address as the settings have it.
         address: where it really listens (a port 0 is a real one here).
         broker: it is the broker's.
-        inode: of a Unix socket, as it was made: another one at its path is not ours.
+        made: tells a Unix socket from another one that has taken its path since.
     """
 
     setting: str
@@ -62,7 +62,7 @@ class Listener:
     asked: Listen
     address: Listen
     sock: socket.socket = field(repr=False)
-    inode: tuple[int, int] | None = field(default=None, repr=False)
+    made: tuple[int, ...] | None = field(default=None, repr=False)
     broker: bool = False
 
     def remove(self) -> None:
@@ -70,7 +70,7 @@ class Listener:
         self.sock.close()
         if isinstance(self.address, UnixListen):
             with contextlib.suppress(OSError):
-                if _inode(self.address.path) == self.inode:
+                if _made(self.address.path) == self.made:
                     self.address.path.unlink()
 
     def serves(self, listen: Listen, endpoint: str | None, *, broker: bool = False) -> bool:
@@ -97,19 +97,20 @@ def bind(listen: Listen, *, setting: str, endpoint: str | None = None, broker: b
         raise ListenFailed(_explain(listen, setting, error)) from None
     sock.setblocking(False)
     address: Listen = listen
-    inode = None
+    made = None
     if isinstance(listen, TcpListen):
         address = TcpListen(host=listen.host, port=sock.getsockname()[1])
     else:
-        inode = _inode(listen.path)
+        made = _made(listen.path)
     return Listener(
-        setting=setting, endpoint=endpoint, asked=listen, address=address, sock=sock, inode=inode, broker=broker
+        setting=setting, endpoint=endpoint, asked=listen, address=address, sock=sock, made=made, broker=broker
     )
 
 
-def _inode(path: Path) -> tuple[int, int]:
+def _made(path: Path) -> tuple[int, ...]:
+    """An inode's number alone may be used again."""
     found = path.lstat()
-    return found.st_dev, found.st_ino
+    return found.st_dev, found.st_ino, found.st_mtime_ns
 
 
 def _tcp(listen: TcpListen) -> socket.socket:
@@ -209,7 +210,11 @@ class Listeners:
         if listener.endpoint is None and not listener.broker:
             return ConnectLayer(nextlayer.context, self.limits, self._policies, peer, self._certificates)
         address = listener.address
-        authority = Authority(host=address.host, port=address.port) if isinstance(address, TcpListen) else None
+        sockname = connection.client.sockname
+        # A listener on every address is called by the one that this connection came to.
+        authority = (
+            Authority(host=sockname[0], port=sockname[1]) if isinstance(address, TcpListen) and sockname else None
+        )
         mode = Mode.BROKER if listener.broker else Mode.TERMINATE
         arrival = Arrival(mode=mode, peer=peer, service=listener.endpoint, authority=authority)
         return BaseUrlLayer(nextlayer.context, self.limits, self._policies, arrival)

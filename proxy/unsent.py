@@ -98,6 +98,7 @@ class ClientWriter:
         self._taken = 0
         self._moved = 0.0
         self._taken_before = 0
+        self._looked = False
         self.owed_since = 0.0
 
     @property
@@ -109,7 +110,8 @@ class ClientWriter:
         """As `StreamWriter.write`."""
         if not self.unsent:
             self.owed_since = self._moved = self._loop.time()
-            self._taken_before = self._taken = self._written - self._queued()
+            # The first look finds out: a system call for each answer would be too much.
+            self._looked = False
         self._writer.write(data)
         self._written += len(data)
         if self.unsent:
@@ -118,6 +120,9 @@ class ClientWriter:
     def stalls(self, now: float, patience: float, rate: int) -> bool:
         """Whether the client takes nothing, or too little to be waited for."""
         taken = self._written - self.unsent - self._queued()
+        if not self._looked:
+            self._looked = True
+            self._taken_before = self._taken = taken
         if taken > self._taken:
             self._taken, self._moved = taken, now
         if now - self._moved >= patience:

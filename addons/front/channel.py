@@ -10,8 +10,9 @@ from collections.abc import Awaitable, Callable
 from typing import Final, final
 
 from addons.streams import ClientLeft
+from grants.decision import Deny
 
-from .reader import BodyPiece, RequestReader
+from .reader import BodyPiece, RequestReader, Unreadable
 from .wire import TlsFailed, Wire
 
 _HELD_BYTES: Final = 256 * 1024
@@ -35,6 +36,7 @@ class Channel:
         self._pieces: deque[bytes] = deque()
         self._held = 0
         self._complete = complete
+        self.unreadable: Deny | None = None
         self._gone = False
         self._news = asyncio.Event()
         self._room = asyncio.Event()
@@ -159,6 +161,7 @@ class Channel:
         while (event := reader.next_event()) is not None:
             if not isinstance(event, BodyPiece):
                 # The body cannot be read on: the request is cut.
+                self.unreadable = event.denial if isinstance(event, Unreadable) else None
                 self.gone()
                 return
             if event.data:

@@ -36,6 +36,7 @@ class Opening(Stream):
         self.tunnel: Authority | None = None
         self.service: Service | None = None
         self.box: Box | None = None
+        self.box_token: bytes | None = None
         self._plain: Arrival | None = None
 
     @property
@@ -65,6 +66,7 @@ class Opening(Stream):
             yield from self._layer.reply(exchange)
             return
         self.tunnel, self.service, self.box = exchange.authority, exchange.service, exchange.box
+        self.box_token = exchange.box_token
         yield from self._layer.send(exchange.reply)
         if exchange.tunnel is not None:
             yield from self._opaque(exchange)
@@ -122,6 +124,7 @@ class ConnectLayer(FrontLayer):
                 service=service.name,
                 authority=self._opening.tunnel,
                 box=self._opening.box.name if self._opening.box is not None else None,
+                box_token=self._opening.box_token,
                 server_name=self._certificates.server_name(tls.connection),
                 encrypted=True,
             )

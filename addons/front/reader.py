@@ -19,7 +19,7 @@ MAX_FIELDS: Final = 256
 _CHUNK_OVERHEAD: Final = 64 * 1024
 
 _TOKEN: Final = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
-_LINE: Final = rb"(?P<method>[A-Z]+) (?P<target>[\x21-\x7e]+) HTTP/1\.1\r\n"
+_LINE: Final = rb"(?P<method>[A-Z]+) (?P<target>[\x21-\x7e]+) HTTP/1\.(?P<minor>[01])\r\n"
 _REQUEST_LINE: Final = re.compile(_LINE)
 _HEAD: Final = re.compile(_LINE + rb"(?:" + _TOKEN + rb":[\t\x20-\x7e]*\r\n)*\r\n")
 _LENGTH: Final = re.compile(rb"0|[1-9][0-9]{0,17}")
@@ -157,7 +157,8 @@ class RequestReader:
         if len(raw) > self._max_head:
             return unreadable(Reason.HEAD_TOO_LARGE, f"a request head has at most {self._max_head} bytes", 431)
         match = _HEAD.fullmatch(raw)
-        if match is None:
+        if match is None or (match["minor"] == b"0" and match["method"] != b"CONNECT"):
+            # HTTP/1.0 has other rules for bodies and connections. CONNECT has neither, and old clients send it so.
             return _not_a_head(raw)
         self._fields, self._complete, self._trailers = [], False, False
         try:
@@ -178,9 +179,9 @@ class RequestReader:
         keep_alive, continues = True, False
         for name, value in head.fields:
             match name.lower():
-                case b"content-length" if length is None and _LENGTH.fullmatch(value):
+                case b"content-length" if length is None and coding is None and _LENGTH.fullmatch(value):
                     length = value
-                case b"transfer-encoding" if coding is None and value.lower() == b"chunked":
+                case b"transfer-encoding" if coding is None and length is None and value.lower() == b"chunked":
                     coding = value
                 case b"content-length" | b"transfer-encoding":
                     return unreadable(Reason.FRAMING, "the request's framing can be read in more than one way")
@@ -190,8 +191,6 @@ class RequestReader:
                     keep_alive = keep_alive and b"close" not in [word.strip() for word in value.lower().split(b",")]
                 case b"expect":
                     continues = value.lower() == b"100-continue"
-        if length is not None and coding is not None:
-            return unreadable(Reason.FRAMING, "the request has both Content-Length and Transfer-Encoding")
         if head.method == b"CONNECT" and (length is not None or coding is not None):
             return unreadable(Reason.FRAMING, "CONNECT has no body")
         announced = None if coding is not None else int(length or b"0")

@@ -122,8 +122,6 @@ class Tls:
                 piece = self.connection.read(_PIECE)
             except ssl.SSLWantReadError:
                 break
-            except ssl.SSLZeroReturnError:
-                piece = b""
             except ssl.SSLError as error:
                 # What was decrypted before counts; the next one to look sees the end.
                 self.failed = TlsFailed(error.reason or "TLS_ERROR")

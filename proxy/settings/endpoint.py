@@ -11,7 +11,7 @@ from grants.canonical import parse_authority
 from grants.document import MAX_BYTES
 from grants.message import Authority, Origin
 from grants.place import Place
-from grants.problems import quoted
+from grants.problems import quoted, quoted_file
 from proxy.settings.files import Unreadable, read_bounded
 from proxy.settings.grantfiles import Grants
 from proxy.settings.inject import load_inject
@@ -157,7 +157,7 @@ def _ca(place: Place, directory: Path) -> Path | None:
     except Unreadable as unreadable:
         wrong = str(unreadable)
     if wrong:
-        bundle.problem(f"{quoted(str(path))} {wrong}; write the path of a PEM bundle")
+        bundle.problem(f"{quoted_file(str(path))} {wrong}; write the path of a PEM bundle")
     return path
 
 

@@ -7,7 +7,7 @@ from typing import final
 from grants.load import load_grant
 from grants.model import Grant
 from grants.place import Place
-from grants.problems import GrantInvalid, Problem, quoted
+from grants.problems import GrantInvalid, Problem, quoted_file
 from proxy.settings.files import Unreadable, read_bounded
 
 
@@ -27,7 +27,7 @@ class Grants:
                 self.loaded[path] = load_grant(read_bounded(path), file=str(path))
             except Unreadable as unreadable:
                 del self.loaded[path]
-                place.problem(f"{quoted(str(path))} {unreadable}; write the path of a grant file")
+                place.problem(f"{quoted_file(str(path))} {unreadable}; write the path of a grant file")
             except GrantInvalid as invalid:
                 self.problems.extend(invalid.problems)
         return self.loaded.get(path)

@@ -9,7 +9,7 @@ from functools import cache, partial
 from pathlib import Path
 
 from grants.place import Place
-from grants.problems import Invalid, Problem, in_file_order, quoted
+from grants.problems import Invalid, Problem, in_file_order, quoted_file
 from grants.structure import Structure
 from proxy.settings.apart import hold_endpoints, hold_listeners, hold_tunnels
 from proxy.settings.boxes import load_boxes
@@ -120,11 +120,11 @@ def _log_file(text: str, *, state: Path) -> Path:
     """
     path = parse_path(text, directory=state)
     if path == state or path.name in ("", "..") or os.path.isdir(path):
-        raise ValueInvalid(f"{quoted(text)} is a directory; write the path of a file, or `stdout`")
+        raise ValueInvalid(f"{quoted_file(text)} is a directory; write the path of a file, or `stdout`")
     if os.path.islink(path) or (os.path.exists(path) and not os.path.isfile(path)):
-        raise ValueInvalid(f"{quoted(text)} is not a regular file; write the path of one, or `stdout`")
+        raise ValueInvalid(f"{quoted_file(text)} is not a regular file; write the path of one, or `stdout`")
     if path.parent != state and not os.path.isdir(path.parent):
-        raise ValueInvalid(f"{quoted(text)} is in a directory that does not exist; make that, or write another path")
+        raise ValueInvalid(f"{quoted_file(text)} is in a directory that does not exist; make it, or write another")
     return path
 
 

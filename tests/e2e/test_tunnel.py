@@ -117,7 +117,8 @@ def test_curl_sees_the_server_s_own_certificate(tunnels: Tunnels, certificates: 
     assert found[0].get("bytes_in", 0) == found[0].get("bytes_out", 0) == 0
     assert found[1]["bytes_out"] > 300
     assert found[1]["bytes_in"] > 300
-    assert found[1]["labels"] == ["ended-by-client"]
+    # The request asks for the end, so either side may be the first to end.
+    assert found[1]["labels"] in (["ended-by-client"], ["ended-by-upstream"])
     # The installation's own CA vouches for nothing here.
     done = subprocess.run([*command, "--cacert", str(tunnels.proxy.ca), url], capture_output=True, check=False)
     assert done.returncode == 60

@@ -192,3 +192,20 @@ def test_a_side_that_says_nothing_for_too_long_has_left() -> None:
             await read_within(Channel(Plain(), None, complete=False), 0.01)
 
     run(work())
+
+
+def test_the_end_of_a_chunked_body_may_come_alone() -> None:
+    """The last chunk carries nothing."""
+
+    async def work() -> None:
+        reader = RequestReader(max_head=1000)
+        reader.feed(b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n")
+        reader.next_event()
+        reader.stream_body()
+        channel = Channel(Plain(), reader, complete=False)
+        channel.received(b"2\r\nab\r\n")
+        assert await channel.read() == b"ab"
+        channel.received(b"0\r\n\r\n")
+        assert await channel.read() == b""
+
+    run(work())

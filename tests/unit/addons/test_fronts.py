@@ -503,6 +503,14 @@ def test_an_idle_tunnel_is_closed_before_its_handshake(run: Callable[..., None])
             answer(body=b'{"a":"%s"}' % (b"x" * 65536)), Rule.RESPONSE_SIZE, Reason.RESPONSE_TOO_LARGE, 502, id="size"
         ),
         pytest.param(answer(body=b"[]"), Rule.RESPONSE_SCHEMA, Reason.RESPONSE_SCHEMA, 502, id="schema"),
+        pytest.param(
+            b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+            b"2\r\n{}\r\n0\r\nX-Last: " + SECRET.encode() + b"\r\n\r\n",
+            Rule.RESPONSE_CREDENTIAL,
+            Reason.CREDENTIAL,
+            502,
+            id="credential in a trailer",
+        ),
         pytest.param(CLOSE, Rule.UPSTREAM_ERROR, Reason.INCOMPLETE, 502, id="no answer"),
         pytest.param(b"rubbish\r\n\r\n", Rule.UPSTREAM_ERROR, Reason.MALFORMED, 502, id="rubbish"),
         pytest.param(
@@ -1135,5 +1143,33 @@ def test_a_judged_request_is_captured_allowed_or_refused(
         assert [request["target"] for request in captured] == ["/things/1", "/things/9"]
         assert base64.b64decode(str(captured[0]["body"])) == b'{"a":1}'
         assert SECRET not in repr(captured)
+
+    run(work)
+
+
+@both
+def test_a_body_outside_of_its_schema_is_refused(
+    run: Callable[..., None], upstream: Upstream, front: FrontFactory
+) -> None:
+    """The whole body is judged before a byte of it is sent."""
+
+    async def work(proxy: Running) -> None:
+        async with front(proxy) as talk:
+            assert (await talk.ask(POST % talk.host + b"Content-Length: 2\r\n\r\n[]"))[0] == 403
+            assert (await talk.ask(GET % talk.host))[0] == 200
+        assert [r.reason for r in proxy.log.records] == [Reason.BODY_SCHEMA, None]
+
+    run(work)
+
+
+def test_a_client_that_does_not_end_is_ended(run: Callable[..., None]) -> None:
+    """After a refusal that ends the connection the rest is dropped for a second, no longer."""
+
+    async def work(proxy: Running) -> None:
+        async with base(proxy) as talk:
+            assert (await talk.ask(b"rubbish\r\n\r\n"))[0] == 400
+            assert proxy.listeners.open == 1
+            await asyncio.sleep(1.3)
+            assert proxy.listeners.open == 0
 
     run(work)

@@ -255,6 +255,13 @@ def test_a_connect_leaves_what_follows_to_the_tunnel() -> None:
     assert reader.take_rest() == b""
 
 
+def test_a_connect_may_be_of_http_1_0() -> None:
+    """Old clients open tunnels so; nothing else of that version is read."""
+    (event,) = read(b"CONNECT h:443 HTTP/1.0\r\n\r\n")
+    assert isinstance(event, HeadRead)
+    assert isinstance(read(b"GET / HTTP/1.0\r\nHost: h\r\n\r\n")[0], Unreadable)
+
+
 def test_an_upgrade_is_read_as_a_request() -> None:
     """Whether it may be asked for is decided behind the reader."""
     (event,) = read(b"GET / HTTP/1.1\r\nHost: h\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n")

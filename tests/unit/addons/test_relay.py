@@ -380,7 +380,7 @@ def test_a_broken_chunk_ends_the_upload(run: Run, upstream: Upstream, front: Fro
             await talk.send(POST % talk.host + b"Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\nxx\r\n")
             await talk.rest()
         await asyncio.sleep(0.1)
-        assert [r.reason for r in proxy.log.records] == [Reason.CLIENT_LEFT]
+        assert [r.reason for r in proxy.log.records] == [Reason.FRAMING]
         assert upstream.requests == []
 
     run(work)
@@ -984,6 +984,7 @@ def test_while_the_log_fails_no_tunnel_is_dialled(run: Run) -> None:
             for _ in range(2):
                 async with raw(proxy.proxy) as talk:
                     assert (await talk.ask(b"CONNECT 127.0.0.1:%d HTTP/1.1\r\n\r\n" % dark.port))[0] == 503
+            await asyncio.sleep(0.1)
             assert dark.connections == 1
 
     run(work)
@@ -1022,3 +1023,32 @@ def test_a_token_needs_a_slash_behind_it() -> None:
     """`/box/TOKEN` alone leaves no path."""
     shown = take_token(RequestHead(method=b"GET", target=BOX_ONE, fields=()), from_path=True)
     assert (shown.token, shown.prefix) == (TOKENS["one"].encode(), b"")
+
+
+@pytest.mark.parametrize("place", [b"X-Leak: %s", b"X-Leak: a Bearer %s"])
+def test_a_box_s_token_does_not_go_through_its_tunnel(run: Run, upstream: Upstream, place: bytes) -> None:
+    """The token never goes upstream: also not from within the tunnel that it opened."""
+
+    async def work(proxy: Running) -> None:
+        token = TOKENS["one"].encode()
+        async with tunnel(proxy, b"Proxy-Authorization: Bearer " + token + b"\r\n") as talk:
+            assert (await talk.ask((GET % talk.host)[:-2] + place % token + b"\r\n\r\n"))[0] == 403
+            assert (await talk.ask(GET % talk.host))[0] == 200
+        assert [r.reason for r in proxy.log.records if r.event is not Event.END] == [Reason.BOX_TOKEN_LEAK, None]
+        assert len(upstream.requests) == 1
+
+    run(work, boxes=boxes())
+
+
+def test_a_plain_endpoint_is_not_called_through_connect(run: Run) -> None:
+    """TLS to the proxy and none behind it is nothing that a client can see."""
+
+    async def work(proxy: Running) -> None:
+        with DarkPort() as dark:
+            proxy.policies.current = plain(proxy, dark.port)
+            async with raw(proxy.proxy) as talk:
+                assert (await talk.ask(b"CONNECT 127.0.0.1:%d HTTP/1.1\r\n\r\n" % dark.port))[0] == 403
+            assert dark.connections == 0
+        assert [r.reason for r in proxy.log.records] == [Reason.PLAIN_HTTP]
+
+    run(work)

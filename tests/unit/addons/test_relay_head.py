@@ -50,9 +50,20 @@ def test_the_target_goes_through(target: bytes, base: tuple[str, ...], expected:
         assert (made.request.target, made.request.origin) == (expected, ORIGIN)
 
 
-def test_a_connect_is_not_relayed() -> None:
-    """CONNECT is the proxy's own."""
-    assert isinstance(asked(method=b"CONNECT"), Deny)
+@pytest.mark.parametrize("method", [b"CONNECT", b"TRACE"])
+def test_some_methods_are_not_relayed(method: bytes) -> None:
+    """CONNECT is the proxy's own; an answer to TRACE holds the credential that was put in (RFC 9110, 9.3.8)."""
+    made = asked(method=method)
+    assert isinstance(made, Deny)
+    assert made.reason is Reason.METHOD
+
+
+def test_a_websocket_is_asked_for_without_a_body() -> None:
+    """What came behind the head would be the new protocol's."""
+    head = RequestHead(method=b"GET", target=b"/", fields=((b"Connection", b"Upgrade"), (b"Upgrade", b"websocket")))
+    made = request_of(head, origin=ORIGIN, base=(), websocket=True, authority=None, scheme="https", has_body=True)
+    assert isinstance(made, Deny)
+    assert (made.reason, made.status) == (Reason.FRAMING, 400)
 
 
 @pytest.mark.parametrize(
@@ -86,19 +97,20 @@ def test_end_to_end_fields_go_upstream(fields: Fields, expected: Fields) -> None
         pytest.param(b"websocket", True, True, id="allowed"),
         pytest.param(b"WebSocket", True, True, id="in other case"),
         pytest.param(b"websocket", False, None, id="not allowed"),
-        pytest.param(b"h2c", True, None, id="another protocol"),
+        pytest.param(b"h2c", True, False, id="another protocol"),
+        pytest.param(b"h2c", False, False, id="another protocol where none is allowed"),
     ],
 )
 def test_an_upgrade_is_asked_for_only_where_it_may_be(protocol: bytes, websocket: bool, upgrade: bool | None) -> None:
-    """WebSocket when `websocket: true`, refused otherwise."""
+    """WebSocket when `websocket: true`, refused otherwise; no other protocol is changed to (RFC 9110, 7.8)."""
     made = asked(fields=((b"Connection", b"keep-alive, Upgrade"), (b"Upgrade", protocol)), websocket=websocket)
     if upgrade is None:
         assert isinstance(made, Deny)
         assert made.reason is Reason.UPGRADE
     else:
         assert isinstance(made, Asked)
-        assert made.upgrade
-        assert made.request.fields == ((b"Connection", b"Upgrade"), (b"Upgrade", b"websocket"))
+        assert made.upgrade is upgrade
+        assert made.request.fields == (((b"Connection", b"Upgrade"), (b"Upgrade", b"websocket")) if upgrade else ())
 
 
 CALLED = Called(url=b"http://127.0.0.1:9001/box/t", upstream=ORIGIN, base=b"/v1")

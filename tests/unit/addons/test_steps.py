@@ -14,6 +14,7 @@ from support.running import DEFAULT, SECRET, FixedVault, MemoryLog, operation
 
 from addons.audit import Audit
 from addons.authorize import Authorize
+from addons.boxes import Box
 from addons.exchange import Arrival, Exchange
 from addons.front.layer import FrontLayer
 from addons.front.pick import Front
@@ -131,6 +132,16 @@ def test_a_step_without_a_head_fails_closed(step: object, hook: str) -> None:
         return
     asyncio.run(getattr(step, hook)(made))
     assert made.denial is not None
+
+
+def test_a_box_without_the_endpoint_is_refused_at_a_base_url() -> None:
+    """Which endpoints each box may use."""
+    made = exchange()
+    made.arrival = replace(made.arrival, mode=Mode.TERMINATE)
+    made.box = Box(name="two", endpoints=frozenset())
+    asyncio.run(Where().broker_request(made))
+    assert made.denial is not None
+    assert made.denial.reason is Reason.BOX_ENDPOINT
 
 
 def test_sending_what_nobody_allowed_is_a_fault() -> None:

@@ -100,6 +100,26 @@ def test_a_place_is_free_only_when_the_hook_has_ended(run: Callable[..., None], 
     run(work, clients=1)
 
 
+def test_a_connection_that_was_ended_waits_for_its_hook(run: Callable[..., None], upstream: Upstream) -> None:
+    """Also where nothing is left of the connection itself."""
+
+    async def work(proxy: Running) -> None:
+        release = threading.Event()
+        upstream.handler = lambda _request: [release, answer()]
+        async with base(proxy) as talk:
+            await talk.send(GET % talk.host)
+            await until(lambda: len(upstream.requests) == 1)
+            ((connection, _),) = proxy.listeners._open.values()
+            connection.end()
+            assert await talk.rest() == b""
+            assert (proxy.listeners.open, proxy.listeners.active) == (1, 1)
+            release.set()
+            await until(lambda: proxy.listeners.open == 0)
+        assert [r.event for r in proxy.log.records] == [Event.ALLOW]
+
+    run(work)
+
+
 def test_a_place_is_free_only_when_the_answer_is_sent(run: Callable[..., None], upstream: Upstream) -> None:
     """A connection that has ended keeps its place for as long as its answer is held; a silent client is cut off."""
 
@@ -147,17 +167,19 @@ def test_a_slow_but_steady_reader_gets_its_whole_answer(
     """Progress counts, not the time in all; the connection's idle time ends no answer."""
 
     async def work(proxy: Running) -> None:
-        unsent(proxy).patience = 0.5
-        upstream.handler = lambda _request: BIG
+        # In between the kernel takes nothing from us for longer than that: it still holds megabytes for the client.
+        unsent(proxy).patience = 0.3
+        size = LARGE // 3
+        upstream.handler = lambda _request: answer(body=b'{"a":"' + b"x" * size + b'"}')
         loop = asyncio.get_running_loop()
         async with slow_reader(proxy, 65536) as sock:
             await loop.sock_sendall(sock, closing(GET % host(proxy)) if ends else GET % host(proxy))
             began, total = loop.time(), 0
-            while total < LARGE:
+            while total < size:
                 piece = await loop.sock_recv(sock, 65536)
                 assert piece, f"cut after {total} bytes, {loop.time() - began:.1f} s"
                 total += len(piece)
-                await asyncio.sleep(0.003)
+                await asyncio.sleep(0.015)
             assert loop.time() - began > 1
 
     run(work, grant=LARGE_GRANT, limits=Limits(idle=0.3))

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grants.message import Authority, Origin
-from grants.problems import Invalid, quoted
+from grants.problems import Invalid, quoted_file
 from proxy.settings import (
     Assurance,
     SettingsInvalid,
@@ -288,8 +288,8 @@ def test_a_bundle_is_one_that_the_start_can_load(here: Path, text: str, says: st
     ("path", "says"),
     [
         *(pytest.param(path, "is a directory; write the path of a file, or `stdout`", id=f"directory-{index}") for index, path in enumerate([".", "..", "/", "x/..", "logs", "{here}"])),
-        pytest.param("none/log.jsonl", "is in a directory that does not exist; make that, or write another path", id="missing"),
-        pytest.param("/none/log.jsonl", "is in a directory that does not exist; make that, or write another path", id="missing-elsewhere"),
+        pytest.param("none/log.jsonl", "is in a directory that does not exist; make it, or write another", id="missing"),
+        pytest.param("/none/log.jsonl", "is in a directory that does not exist; make it, or write another", id="missing-elsewhere"),
         pytest.param("/dev/null", "is not a regular file; write the path of one, or `stdout`", id="device"),
         pytest.param("link", "is not a regular file; write the path of one, or `stdout`", id="link"),
         pytest.param("logs/log.jsonl", None, id="in-a-directory"),
@@ -309,7 +309,7 @@ def test_the_logs_path_is_one_that_can_be_opened(here: Path, path: str, says: st
     ("path", "says"),
     [
         *(pytest.param(path, "is a directory; write the path of a file, or `stdout`", id=f"directory-{index}") for index, path in enumerate([".", "..", "x/.."])),
-        pytest.param("logs/log.jsonl", "is in a directory that does not exist; make that, or write another path", id="missing"),
+        pytest.param("logs/log.jsonl", "is in a directory that does not exist; make it, or write another", id="missing"),
         pytest.param("log.jsonl", None, id="in-the-state-directory"),
     ],
 )  # fmt: skip
@@ -325,7 +325,7 @@ def _hold_log(here: Path, path: str, says: str | None) -> None:
         (here / "s.yaml").write_text(text)
         assert load_settings(Path("s.yaml")).audit.path == here / "st" / path
     else:
-        assert told(here, text) == [f"s.yaml:8:15: audit.path: {quoted(path)} {says}"]
+        assert told(here, text) == [f"s.yaml:8:15: audit.path: {quoted_file(path)} {says}"]
 
 
 def test_one_host_may_have_two_base_urls(here: Path) -> None:

@@ -1,0 +1,136 @@
+"""The layers where sockets seldom take them: driven by mitmproxy's events, without a connection."""
+
+import contextlib
+import ssl
+from pathlib import Path
+
+import pytest
+import trustme
+from mitmproxy.connection import Client
+from mitmproxy.options import Options
+from mitmproxy.proxy import commands, events
+from mitmproxy.proxy.context import Context
+
+from addons.exchange import Arrival
+from addons.front.channel import Channel
+from addons.front.connect import ConnectLayer
+from addons.front.layer import Commands, FrontLayer, Limits
+from addons.front.stream import Stream
+from addons.front.wire import Plain, Tls
+from addons.policy import Policies, Policy
+from addons.record import Mode
+
+
+class Talkative(Plain):  # type: ignore[misc]  # only what it has to say differs
+    """A wire that always has something to say."""
+
+    def pending(self) -> bytes:
+        return b"!"
+
+
+class Echo(FrontLayer):
+    """Fails at what it gets, and at recording that."""
+
+    def received(self, data: bytes) -> Commands:
+        yield from ()
+        raise KeyError(data)
+
+    def crashed(self) -> Commands:
+        yield from ()
+        raise KeyError("again")
+
+
+def context() -> Context:
+    """Of a client that is not there."""
+    return Context(Client(peername=("127.0.0.1", 1), sockname=("127.0.0.1", 2)), Options())
+
+
+def test_an_error_while_an_error_is_recorded_still_closes() -> None:
+    """Nothing is left hanging, whatever fails."""
+    layer = Echo(context(), Limits())
+    given = list(layer.handle_event(events.DataReceived(layer.context.client, b"x")))
+    assert [type(command) for command in given] == [commands.CloseConnection]
+    assert list(layer.handle_event(events.DataReceived(layer.context.client, b"x"))) == []
+
+
+def test_a_wake_up_without_a_deadline_is_nothing() -> None:
+    """While a hook is answered there is none."""
+    layer = Echo(context(), Limits())
+    assert [type(command) for command in layer.handle_event(events.Start())] == [commands.RequestWakeup]
+    layer.disarm()
+    wake = events.Wakeup(commands.RequestWakeup(1))
+    assert list(layer.handle_event(wake)) == []
+
+
+def test_an_event_of_another_kind_is_nothing() -> None:
+    """mitmproxy has events that mean nothing here."""
+    assert list(Echo(context(), Limits()).handle_event(events.Event())) == []
+
+
+def test_what_came_before_a_stream_is_handed_over_first() -> None:
+    """Data in its order, an end as an end; what the wire has to say is sent."""
+    layer = Echo(context(), Limits())
+    client = layer.context.client
+    channel = Channel(Talkative(), None, complete=False)
+    wake = events.Wakeup(commands.RequestWakeup(1))
+    layer._paused_event_queue.extend(
+        [events.DataReceived(client, b"a"), wake, events.DataReceived(client, b"b"), events.ConnectionClosed(client)]
+    )
+    given = list(layer.hand_over(channel))
+    assert [command.data for command in given if isinstance(command, commands.SendData)] == [b"!", b"!"]
+    assert list(channel._pieces) == [b"a", b"b"]
+    assert channel._complete
+    assert [type(event) for event in layer._paused_event_queue] == [events.Wakeup, events.ConnectionClosed]
+
+
+def test_what_comes_while_a_stream_runs_goes_to_it() -> None:
+    """Not into the queue of the paused layer."""
+    layer = Echo(context(), Limits())
+    layer.channel = Channel(Talkative(), None, complete=False)
+    layer._paused = True  # type: ignore[assignment]  # as after a hook was yielded
+    (sent,) = layer.handle_event(events.DataReceived(layer.context.client, b"a"))
+    assert isinstance(sent, commands.SendData)
+    assert sent.data == b"!"
+    assert list(layer.channel._pieces) == [b"a"]
+
+
+def stream() -> Stream:
+    """Of a layer that is not run."""
+    arrival = Arrival(mode=Mode.TERMINATE, peer=None)
+    return Stream(Echo(context(), Limits()), Policies(Policy.of([])), lambda: arrival)
+
+
+def test_a_body_needs_a_head() -> None:
+    """What cannot be is an error, which the layer turns into a refusal."""
+    with pytest.raises(ValueError, match="a body without a head"):
+        list(stream()._complete(b""))
+
+
+def test_a_tunnel_needs_a_handshake() -> None:
+    """What cannot be is an error here too."""
+    layer = ConnectLayer(context(), Limits(), Policies(Policy.of([])), None, None)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="no tunnel"):
+        layer._inside()
+
+
+def test_close_notify_is_an_end(tmp_path: Path) -> None:
+    """RFC 8446, 6.1."""
+    authority = trustme.CA()
+    server_context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("localhost").configure_cert(server_context)
+    client_context = ssl.create_default_context()
+    authority.configure_trust(client_context)
+    came, goes = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = client_context.wrap_bio(came, goes, server_hostname="localhost")
+    server = Tls(server_context)
+    for _ in range(3):
+        with contextlib.suppress(ssl.SSLWantReadError):
+            client.do_handshake()
+        server.receive(goes.read())
+        came.write(server.pending())
+    client.write(b"last")
+    with pytest.raises(ssl.SSLWantReadError):
+        client.unwrap()
+    assert server.receive(goes.read()) == b"last"
+    assert server.ended
+    assert server.finish() != b""

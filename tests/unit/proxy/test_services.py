@@ -1,0 +1,111 @@
+"""From settings to the policy in force, and what a new one takes over."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from addons.policy import Judged, Relayed
+from proxy.services import Services
+from proxy.settings import load_settings
+from proxy.settings.model import Settings
+from proxy.state import StartRefused
+from proxy.upstream import Pool
+
+GRANT = """operations:
+  - name: read
+    effect: read
+    method: GET
+    route: /a
+    response: {statuses: [200], contentTypes: [application/json], maxBytes: 10, credentialDisclosure: deny-exact,
+      json: {type: object, additionalProperties: true}}
+"""
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Callable[[str], Settings]:
+    """Settings with these endpoints; secrets `one` and `two` are files."""
+    (tmp_path / "g.yaml").write_text(GRANT)
+    (tmp_path / "one").write_text("value-one-0123456789")
+    (tmp_path / "two").write_text("value-two-0123456789")
+    (tmp_path / "same").write_text("value-one-0123456789")
+    (tmp_path / "state").mkdir(mode=0o700)
+
+    def load(text: str) -> Settings:
+        file = tmp_path / "grantproxy.yaml"
+        file.write_text(f"proxy: 127.0.0.1:0\nstate: state\n{text}")
+        return load_settings(file)
+
+    return load
+
+
+JUDGED = """endpoints:
+- {name: a, upstream: https://a.example, assurance: semantic, grant: g.yaml, secrets: {api: "file:one"}, concurrent: 3}
+"""
+RELAY = "- {name: b, upstream: https://b.example, assurance: trusted-upstream, capture: true}\n"
+
+
+def services() -> Services:
+    return Services(Pool(), Pool())
+
+
+def test_ways(settings: Callable[[str], Settings]) -> None:
+    """A semantic endpoint is judged, a relay streams by a pool of its own."""
+    some = services()
+    policy = some.adopt(some.prepare(settings(JUDGED + RELAY)))
+    judged, relayed = policy.services["a"], policy.services["b"]
+    assert isinstance(judged.way, Judged)
+    assert isinstance(relayed.way, Relayed)
+    assert judged.way.upstream._pool is some._pool  # type: ignore[attr-defined]
+    assert relayed.way.upstream._pool is some._streams  # type: ignore[attr-defined]
+    assert judged.capture is None
+    assert relayed.capture is not None
+
+
+def test_every_problem_is_told_and_nothing_changes(settings: Callable[[str], Settings]) -> None:
+    """Secrets that cannot be read are named, one line each, before anything is put in force."""
+    some = services()
+    some.adopt(some.prepare(settings(JUDGED)))
+    vaults = some._vaults
+    with pytest.raises(StartRefused) as refused:
+        some.prepare(settings(JUDGED.replace("file:one", "file:none").replace("api:", "other: 'env:NOT_SET', api:")))
+    assert len(str(refused.value).splitlines()) == 2
+    assert some._vaults is vaults
+
+
+def test_a_new_policy_still_searches_for_old_values(settings: Callable[[str], Settings]) -> None:
+    """A value that was held before a reload is still a needle."""
+
+    async def work() -> None:
+        some = services()
+        some.adopt(some.prepare(settings(JUDGED)))
+        policy = some.adopt(some.prepare(settings(JUDGED.replace("file:one", "file:two"))))
+        held = await policy.services["a"].vault.open()
+        assert held.values["api"].reveal() == b"value-two-0123456789"
+        assert {secret.reveal() for secret in held.needles} == {b"value-one-0123456789", b"value-two-0123456789"}
+
+    asyncio.run(work())
+
+
+def test_what_is_in_flight_counts_after_a_reload(settings: Callable[[str], Settings]) -> None:
+    """The gate is the endpoint's for as long as its limit stays."""
+    some = services()
+    first = some.adopt(some.prepare(settings(JUDGED))).services["a"].gate
+    same = some.adopt(some.prepare(settings(JUDGED + RELAY))).services["a"].gate
+    other = some.adopt(some.prepare(settings(JUDGED.replace("concurrent: 3", "concurrent: 4")))).services["a"].gate
+    assert first is same
+    assert other is not same
+
+
+def test_boxes_have_tokens_of_their_own(settings: Callable[[str], Settings]) -> None:
+    """A token that is also a credential, or another box's, is refused by name and without its value."""
+    some = services()
+    boxes = 'boxes:\n- {name: x, token: "file:same", endpoints: [a]}\n- {name: y, token: "file:two", endpoints: [a]}\n'
+    with pytest.raises(StartRefused, match="endpoint `a`: secret `api` is also the token of box `x`") as refused:
+        some.prepare(settings(JUDGED + boxes))
+    assert "value" not in str(refused.value)
+    alone = JUDGED.replace(' secrets: {api: "file:one"},', "")
+    assert some.adopt(some.prepare(settings(alone + boxes))).boxes is not None
+    with pytest.raises(StartRefused, match="box `y`: its token is also that of box `x`"):
+        some.prepare(settings(alone + boxes.replace("file:two", "file:one")))
