@@ -41,9 +41,13 @@ class Capture:
                     "id": exchange.id,
                     "method": head.method.decode("latin-1"),
                     "target": head.target.decode("latin-1"),
-                    "fields": [[name.decode("latin-1"), value.decode("latin-1")] for name, value in head.fields],
+                    "fields": [
+                        [name.decode("latin-1"), value.decode("latin-1")]
+                        for name, value in head.fields
+                        if name.lower() != b"proxy-authorization"
+                    ],
                     "body": base64.b64encode(body[:BODY_BYTES]).decode(),
-                    "cut": exchange.bytes_out > len(body) or len(body) > BODY_BYTES,
+                    "cut": max(exchange.bytes_out, exchange.announced or 0, len(body)) > min(len(body), BODY_BYTES),
                 }
             )
         except Exception as error:

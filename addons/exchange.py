@@ -133,8 +133,9 @@ class Exchange:
         self.relay = None
         if self.denial is None:
             self.denial = denial
-            # What cannot be read leaves open where the next request begins.
-            self.close = self.close or denial.status == HTTPStatus.BAD_REQUEST
+            # What cannot be read, or was not, leaves open where the next request begins.
+            unread = self.client is not None and self.client.final
+            self.close = self.close or unread or denial.status == HTTPStatus.BAD_REQUEST
 
     def fault(self) -> None:
         """Refuse for an error of our own: whatever was decided or answered before no longer counts."""

@@ -81,5 +81,6 @@ async def pump(
     except* ClientLeft:
         ends.append(EndedBy.CLIENT)
     except* UpstreamFailed:
-        ends.append(EndedBy.UPSTREAM)
+        # It broke off: that is no end of its own.
+        ends.insert(0, EndedBy.PROXY)
     return ends[0]

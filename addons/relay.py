@@ -6,6 +6,7 @@ the upstream's, and the other way round; a stream that breaks ends without looki
 
 import asyncio
 from dataclasses import dataclass
+from time import monotonic
 from typing import final
 
 from grants.decision import Deny, Reason, Rule
@@ -22,6 +23,9 @@ from .relay_head import answer_head
 from .relay_rules import TRUSTED, RelayRules, Screen, Withheld
 from .send import at_capacity, failure
 from .streams import ClientChannel, ClientLeft, UpstreamStream
+
+HALF_CLOSED_SECONDS = 5.0
+"""How long a client that sends nothing more, and to which nothing is sent, is waited for."""
 
 
 @final
@@ -96,10 +100,7 @@ class Relay:
             if not exchange.opened:
                 exchange.deny(failure(UpstreamFailed(Rule.UPSTREAM_ERROR, Reason.TIMEOUT, 504), None))
         except* ClientLeft:
-            exchange.ended_by = EndedBy.CLIENT
-            exchange.close = True
-            if not exchange.opened:
-                exchange.deny(client.unreadable or client_left())
+            self._left(exchange, client)
         except* UpstreamFailed as failures:
             if not exchange.opened:
                 exchange.deny(failure(first_failure(failures), None))
@@ -107,6 +108,14 @@ class Relay:
             # The record of the end says why it was cut; where nothing was shown yet, the answer does too.
             exchange.deny(_first(withheld).denial)
             exchange.close = True
+
+    def _left(self, exchange: Exchange, client: ClientChannel) -> None:
+        """The client ended it. What was whole was sent, and is recorded as that; what was not is refused."""
+        exchange.close = True
+        if not exchange.opened and (client.unreadable is not None or client.final):
+            exchange.deny(client.unreadable or client_left())
+        elif exchange.opened or self.audit.open(exchange):
+            exchange.ended_by = EndedBy.CLIENT
 
     async def _upload(
         self, exchange: Exchange, client: ClientChannel, stream: UpstreamStream, way: Relayed, screen: Screen | None
@@ -152,6 +161,7 @@ class Relay:
         if head.status == 101:
             client.become_raw()
         called = rules.called(exchange, service)
+        exchange.close = exchange.close or client.final
         shown, chunked = answer_head(head, method=method, close=exchange.close, called=called)
         await client.write(shown)
         if head.status == 101:
@@ -176,9 +186,18 @@ def _first(group: BaseExceptionGroup[Withheld]) -> Withheld:
 
 
 async def _watch(client: ClientChannel) -> None:
-    """Fail as soon as the client is gone, also while neither side says anything."""
+    """Fail when the client is gone, also while neither side says anything.
+
+    A client that sends nothing more may still read (a half-close, RFC 9112, 9.6). Whether it does shows when it is
+    written to, so one to which nothing is to be sent for a while counts as gone. Raw streams see to their own ends.
+    """
     await client.left()
-    raise ClientLeft
+    left = monotonic()
+    while not client.is_raw:
+        quiet = max(left, client.quiet_since) + HALF_CLOSED_SECONDS - monotonic()
+        if quiet <= 0 or client.unreadable is not None:
+            raise ClientLeft
+        await asyncio.sleep(quiet)
 
 
 def client_left() -> Deny:

@@ -6,6 +6,7 @@ End-to-end fields are relayed as they came; hop-by-hop ones (RFC 9110, 7.6.1) an
 from dataclasses import dataclass
 from typing import Final, final
 
+from grants.broker.capabilities import has_dot_segment
 from grants.canonical import parse_authority
 from grants.decision import Deny, Reason, Rule
 from grants.framing import HOP_BY_HOP
@@ -59,6 +60,12 @@ def request_of(
         target = b"/" + rest
     if not target.startswith(b"/") or b"#" in target:
         return _refuse(Reason.TARGET_UNREADABLE, "the target is not a path, with a query or without one")
+    if base and has_dot_segment(target.partition(b"?")[0]):
+        return _refuse(Reason.PATH_SEGMENT, "a path below the upstream's own has no dot segment")
+    for name, value in head.fields:
+        if name.lower() == b"expect" and value.lower() != b"100-continue":
+            detail = "the only expectation that is met is 100-continue"
+            return Deny(rule=Rule.DENIED, reason=Reason.EXPECTATION, status=417, detail=detail)
     protocol, named = _connection(head.fields)
     # Any other protocol is not changed to: a server may leave an upgrade out of account (RFC 9110, 7.8).
     upgrade = protocol == _WEBSOCKET

@@ -37,6 +37,21 @@ class ClientChannel(ClientSide, Protocol):
 
     unreadable: Deny | None
 
+    @property
+    def final(self) -> bool:
+        """No further request can follow on this connection, since where it would begin is not known."""
+        ...
+
+    @property
+    def is_raw(self) -> bool:
+        """The protocol has changed."""
+        ...
+
+    @property
+    def quiet_since(self) -> float:
+        """When something was sent last, on the monotonic clock."""
+        ...
+
     async def read(self) -> bytes:
         """The next piece of the request's body (or of a raw stream); empty at its end.
 

@@ -187,7 +187,9 @@ def _text(authority: Authority) -> str:
 
 
 def _unknown_host(exchange: Exchange, authority: Authority) -> str:
-    known = ", ".join(sorted(_text(a) for a in exchange.policy.authorities))
+    box = exchange.box
+    usable = [a for a, s in exchange.policy.authorities.items() if box is None or s.name in box.endpoints]
+    known = ", ".join(sorted(map(_text, usable))) or "none"
     return f"no endpoint is for `{_text(authority)}`; endpoints: {known}"
 
 

@@ -113,8 +113,10 @@ class Services:
             vaults.update(prepared.broker.vaults)
             maker = Maker(settings, prepared.broker, self._state, self._pool, self._streams)
             broker = maker.broker(boxes or Boxes((), None, self._state))
+        gone = [vault for name, vault in self._vaults.items() if name not in vaults]
         for name, vault in vaults.items():
-            if (previous := self._vaults.get(name)) is not None:
+            # An endpoint may come back by another name: what one that is gone has held stays forbidden everywhere.
+            for previous in (*([self._vaults[name]] if name in self._vaults else []), *gone):
                 vault.succeed(previous)
         self._vaults, self._gates = vaults, gates
         return Policy.of(services, boxes=boxes, tunnels=_tunnels(settings), broker=broker)

@@ -7,6 +7,7 @@ socket while enough is held (`room`). So both directions are held back by whoeve
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
+from time import monotonic
 from typing import Final, final
 
 from addons.streams import ClientLeft
@@ -43,6 +44,7 @@ class Channel:
         self._room.set()
         self._left = asyncio.Event()
         self._output: Output | None = None
+        self._sent_at = monotonic()
         self._end: Callable[[], None] | None = None
 
     # -- the connection's side ----------------------------------------------------------------------------------------
@@ -73,10 +75,13 @@ class Channel:
         self._take(b"")
 
     def ended(self) -> None:
-        """The client sends nothing more: of a raw stream that is its end, of a request it is the client's."""
-        if self._reader is None and not self._complete:
+        """The client sends nothing more: the end of a raw stream, the client's own within a body.
+
+        Behind a whole request it may be half-closed, or gone: that shows when it is written to.
+        """
+        if self._reader is None:
             self._complete = True
-        else:
+        elif not self._complete:
             self._gone = True
         self._left.set()
         self._news.set()
@@ -97,14 +102,28 @@ class Channel:
         """The protocol changes: what comes from now on is a raw stream."""
         if self._reader is not None:
             rest, self._reader = self._reader.take_rest(), None
-            self._complete = False
+            self._complete = self._left.is_set()
+            # What was sent ahead counts as held once, from here on.
+            self._held = 0
+            self._room.set()
             if rest:
                 self._hold(rest)
 
     @property
-    def complete(self) -> bool:
-        """The whole body was read."""
-        return self._complete and not self._pieces
+    def final(self) -> bool:
+        """See `ClientChannel`: the body was not read to its end, or what follows it cannot be told from it."""
+        unread = not self._complete or bool(self._pieces)
+        return unread or (self._reader is not None and self._reader.ended)
+
+    @property
+    def is_raw(self) -> bool:
+        """See `ClientChannel`."""
+        return self._reader is None
+
+    @property
+    def quiet_since(self) -> float:
+        """See `ClientChannel`."""
+        return self._sent_at
 
     # -- the chain's side ---------------------------------------------------------------------------------------------
 
@@ -132,6 +151,7 @@ class Channel:
         except TlsFailed:
             raise ClientLeft from None
         await self._output(wired)
+        self._sent_at = monotonic()
 
     async def finish(self) -> None:
         """See `ClientChannel`."""

@@ -127,8 +127,7 @@ class Stream:
 
     def _answer(self, exchange: Exchange, channel: Channel | None = None) -> Commands:
         yield from self._carry(exchange, channel, BrokerRequestHook(exchange))
-        if channel is not None and exchange.opened and not channel.complete:
-            # The rest of the body was not read, so no further request can be.
+        if channel is not None and channel.final:
             exchange.close = True
         exchange.close = exchange.close or self._reader.ended
         yield from self._layer.reply(exchange)

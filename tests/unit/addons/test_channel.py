@@ -71,12 +71,12 @@ def test_a_body_is_read_piece_by_piece() -> None:
         channel, reader = reading()
         channel.received(b"ab")
         assert await channel.read() == b"ab"
-        assert not channel.complete
+        assert channel.final
         channel.received(b"cdGET")
         assert channel.received(b" /") == b""
         assert await channel.read() == b"cd"
         assert await channel.read() == b""
-        assert channel.complete
+        assert not channel.final
         assert reader.take_rest() == b"GET /"
 
     run(work())

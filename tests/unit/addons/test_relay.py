@@ -4,6 +4,7 @@ import asyncio
 import base64
 import socket
 import threading
+import time
 import tracemalloc
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import replace
@@ -64,8 +65,9 @@ def relays(**changes: object) -> Callable[[Policy, Pool, Trust], Policy]:
 
 
 @pytest.fixture
-def run(tmp_path: Path, upstream: Upstream, certificates: Certificates) -> Run:
+def run(tmp_path: Path, upstream: Upstream, certificates: Certificates, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run a test's coroutine against a proxy whose endpoint is a relay."""
+    monkeypatch.setattr("addons.relay.HALF_CLOSED_SECONDS", 0.1)
 
     def go(work: Callable[[Running], Coroutine[None, None, None]], **changes: object) -> None:
         async def main() -> None:
@@ -1052,3 +1054,111 @@ def test_a_plain_endpoint_is_not_called_through_connect(run: Run) -> None:
         assert [r.reason for r in proxy.log.records] == [Reason.PLAIN_HTTP]
 
     run(work)
+
+
+# -- what is left unread -----------------------------------------------------------------------------------------------
+
+
+@both
+@pytest.mark.parametrize("then", ["close", "wait", "rubbish"])
+def test_a_refused_request_ends_the_connection_with_its_body_unread(
+    run: Run, upstream: Upstream, front: FrontFactory, then: str
+) -> None:
+    """One decision record, `Connection: close`, and nothing of the rest is read as a request."""
+
+    async def work(proxy: Running) -> None:
+        async with front(proxy) as talk:
+            head = (POST % talk.host).replace(b"@secret:api", b"@secret:missing")
+            await talk.send(head + b"Content-Length: 100000\r\n\r\nabc")
+            status, shown, _ = await talk.answer()
+            assert status == 502
+            assert b"Connection: close" in shown
+            if then == "rubbish":
+                await talk.send(b"0\r\n\r\nGET /after HTTP/1.1\r\nHost: x\r\n\r\n")
+            if then != "close":
+                assert await talk.rest() == b""
+        await asyncio.sleep(0.1)
+        assert [r.status for r in proxy.log.records] == [502]
+
+    run(work)
+
+
+@both
+def test_what_follows_a_chunked_body_in_one_piece_is_left_and_said_so(
+    run: Run, upstream: Upstream, front: FrontFactory
+) -> None:
+    """`Connection: close` tells the client that its next request was not read."""
+
+    async def work(proxy: Running) -> None:
+        async with front(proxy) as talk:
+            chunked = b"Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n"
+            await talk.send(POST % talk.host + chunked + GET % talk.host)
+            status, head, _ = await talk.answer()
+            assert status == 200
+            assert b"Connection: close" in head
+            assert await talk.rest() == b""
+        assert len(upstream.requests) == 1
+
+    run(work)
+
+
+def test_a_half_closed_client_gets_its_answer(run: Run, upstream: Upstream, monkeypatch: pytest.MonkeyPatch) -> None:
+    """RFC 9112, 9.6: what was asked is answered, and recorded as that."""
+    monkeypatch.setattr("addons.relay.HALF_CLOSED_SECONDS", 5)
+
+    async def work(proxy: Running) -> None:
+        upstream.handler = lambda _request: [0.3, answer(body=b'{"late":1}')]
+        async with base(proxy) as talk:
+            await talk.send(POST % talk.host + b"Content-Length: 2\r\n\r\nab")
+            talk.writer.write_eof()
+            assert (await talk.answer())[0::2] == (200, b'{"late":1}')
+        await asyncio.sleep(0.1)
+        assert events(proxy) == DONE
+
+    run(work)
+
+
+def test_a_client_that_leaves_behind_a_whole_request_is_recorded_as_allowed(run: Run, upstream: Upstream) -> None:
+    """The upstream has it: that is no refusal, and the end says who ended it."""
+
+    async def work(proxy: Running) -> None:
+        upstream.handler = lambda _request: [HANG]
+        async with base(proxy) as talk:
+            await talk.send(POST % talk.host + b"Content-Length: 2\r\n\r\nab")
+            await asyncio.sleep(0.1)
+        await asyncio.sleep(0.4)
+        assert events(proxy) == [(Event.ALLOW, None, ()), (Event.END, None, (EndedBy.CLIENT,))]
+        assert proxy.pool.open_connections == 0
+
+    run(work)
+
+
+def test_a_websocket_takes_what_was_sent_ahead_and_what_comes_behind_an_end(run: Run) -> None:
+    """Nothing is lost before the 101, nor behind the client's half-close."""
+
+    async def work(proxy: Running) -> None:
+        accepted = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+        with LateEcho(accepted) as echo:
+            proxy.policies.current = relayed_plain(proxy, echo.port, websocket=True)
+            async with base(proxy) as talk:
+                upgrade = b"Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+                ahead = bytes(range(256)) * 4000
+                sending = asyncio.get_running_loop().create_task(talk.send((GET % talk.host)[:-2] + upgrade + ahead))
+                assert b" 101 " in await talk.reader.readuntil(b"\r\n\r\n")
+                assert await talk.reader.readexactly(len(ahead)) == ahead
+                await sending
+                talk.writer.write_eof()
+                await asyncio.sleep(0.3)
+                assert await talk.rest() == b"END"
+
+    run(work)
+
+
+class LateEcho(EchoUpstream):
+    """Waits before it accepts, and says something behind the client's end."""
+
+    def _serve(self, connection: socket.socket, number: int) -> None:
+        time.sleep(0.2)
+        super()._serve(connection, number)
+        time.sleep(0.5)
+        connection.sendall(b"END")

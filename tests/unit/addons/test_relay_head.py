@@ -58,6 +58,22 @@ def test_some_methods_are_not_relayed(method: bytes) -> None:
     assert made.reason is Reason.METHOD
 
 
+@pytest.mark.parametrize("path", [b"/v1/../../admin", b"/a/%2e%2E/b", b"/./a"])
+def test_nothing_climbs_out_of_the_upstream_s_own_path(path: bytes) -> None:
+    """A base URL stands for what lies below it."""
+    made = asked(path, base=("v1",))
+    assert isinstance(made, Deny)
+    assert made.reason is Reason.PATH_SEGMENT
+    assert isinstance(asked(b"/a?b=/../c", base=("v1",)), Asked)
+
+
+def test_only_100_continue_is_an_expectation_that_is_met() -> None:
+    """RFC 9110, 10.1.1."""
+    made = asked(fields=((b"Expect", b"200-ok"),))
+    assert isinstance(made, Deny)
+    assert made.status == 417
+
+
 def test_a_websocket_is_asked_for_without_a_body() -> None:
     """What came behind the head would be the new protocol's."""
     head = RequestHead(method=b"GET", target=b"/", fields=((b"Connection", b"Upgrade"), (b"Upgrade", b"websocket")))
