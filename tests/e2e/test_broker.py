@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import signal
 import threading
+import time
 from collections.abc import Iterator
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -231,3 +233,20 @@ def test_a_database_that_cannot_be_used_stops_the_start(tmp_path: Path, api: Api
     with pytest.raises(StartFailed, match="database `postgresql://u:") as failed:
         proxy.start()
     assert "hidden-password" not in str(failed.value)
+
+
+def test_a_reload_changes_what_is_served(tmp_path: Path, api: Api) -> None:
+    """New settings take over at the next request, on the same address; reports stay."""
+    with start(tmp_path, f"http://127.0.0.1:{api.server.server_port}") as proxy:
+        report(proxy, "agent")
+        assert call(proxy, "GET", "/egress/API/x", {})[0] == 404
+        secret = {"name": "API", "host": "http://127.0.0.1:1", "value": "env:HOUSE"}
+        proxy.settings["broker"]["secrets"] = [secret]
+        (tmp_path / "grantproxy.yaml").write_text(json.dumps(proxy.settings))
+        assert proxy.process is not None
+        proxy.process.send_signal(signal.SIGHUP)
+        deadline = time.monotonic() + 10
+        while (answer := call(proxy, "GET", "/egress/API/x", {}))[0] == 404 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert answer[0] == 403
+        assert call(proxy, "POST", "/llm/anthropic/v1/messages", {"model": "m"})[0] == 200
