@@ -26,10 +26,16 @@ async def read_within(side: Readable, idle: float) -> bytes:
         raise ClientLeft from None
 
 
-def first_failure(failures: BaseExceptionGroup[UpstreamFailed]) -> UpstreamFailed:
-    """One of a group's failures."""
-    first = failures.exceptions[0]
-    return first_failure(first) if isinstance(first, BaseExceptionGroup) else first
+def leaves(error: BaseException) -> list[BaseException]:
+    """What a group of exceptions holds, however deep."""
+    if not isinstance(error, BaseExceptionGroup):
+        return [error]
+    return [leaf for inner in error.exceptions for leaf in leaves(inner)]
+
+
+def first[E: BaseException](causes: list[BaseException], kind: type[E]) -> E | None:
+    """The first of a kind."""
+    return next((cause for cause in causes if isinstance(cause, kind)), None)
 
 
 async def pump(
@@ -76,11 +82,10 @@ async def pump(
             directions = [group.create_task(up()), group.create_task(down())]
             await asyncio.wait(directions)
             watcher.cancel()
-    except* TimeoutError:
-        ends.insert(0, EndedBy.PROXY)
-    except* ClientLeft:
-        ends.append(EndedBy.CLIENT)
-    except* UpstreamFailed:
-        # It broke off: that is no end of its own.
-        ends.insert(0, EndedBy.PROXY)
+    except BaseExceptionGroup as group:
+        causes = leaves(group)
+        if not all(isinstance(cause, TimeoutError | ClientLeft | UpstreamFailed) for cause in causes):
+            raise
+        # An upstream that broke off has not ended by itself, and nor does what our own limits cut.
+        return EndedBy.CLIENT if first(causes, ClientLeft) is not None else EndedBy.PROXY
     return ends[0]

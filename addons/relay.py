@@ -7,7 +7,7 @@ the upstream's, and the other way round; a stream that breaks ends without looki
 import asyncio
 from dataclasses import dataclass
 from time import monotonic
-from typing import final
+from typing import Final, final
 
 from grants.decision import Deny, Reason, Rule
 
@@ -17,13 +17,14 @@ from .exchange import Exchange
 from .guard import fail_closed
 from .policy import Relayed, Service
 from .ports import UpstreamFailed
-from .pump import first_failure, pump, read_within
+from .pump import first, leaves, pump, read_within
 from .record import EndedBy
 from .relay_head import answer_head
 from .relay_rules import TRUSTED, RelayRules, Screen, Withheld
 from .send import at_capacity, failure
 from .streams import ClientChannel, ClientLeft, UpstreamStream
 
+_ENDS: Final = (TimeoutError, ClientLeft, UpstreamFailed, Withheld)
 HALF_CLOSED_SECONDS = 5.0
 """How long a client that sends nothing more, and to which nothing is sent, is waited for."""
 
@@ -96,18 +97,22 @@ class Relay:
                 # An answer may come before the request has been taken: the rest of that is of no use.
                 upload.cancel()
                 watch.cancel()
-        except* TimeoutError:
-            if not exchange.opened:
-                exchange.deny(failure(UpstreamFailed(Rule.UPSTREAM_ERROR, Reason.TIMEOUT, 504), None))
-        except* ClientLeft:
-            self._left(exchange, client)
-        except* UpstreamFailed as failures:
-            if not exchange.opened:
-                exchange.deny(failure(first_failure(failures), None))
-        except* Withheld as withheld:
-            # The record of the end says why it was cut; where nothing was shown yet, the answer does too.
-            exchange.deny(_first(withheld).denial)
+        except (TimeoutError, BaseExceptionGroup) as error:
+            causes = leaves(error)
+            if not all(isinstance(cause, _ENDS) for cause in causes):
+                raise
+            self._broke(exchange, client, causes)
+
+    def _broke(self, exchange: Exchange, client: ClientChannel, causes: list[BaseException]) -> None:
+        """It did not come to its end. Where nothing was shown yet there is a refusal, else the end record says so."""
+        if (withheld := first(causes, Withheld)) is not None:
+            exchange.deny(withheld.denial)
             exchange.close = True
+        elif first(causes, ClientLeft) is not None:
+            self._left(exchange, client)
+        elif not exchange.opened:
+            late = UpstreamFailed(Rule.UPSTREAM_ERROR, Reason.TIMEOUT, 504)
+            exchange.deny(failure(first(causes, UpstreamFailed) or late, None))
 
     def _left(self, exchange: Exchange, client: ClientChannel) -> None:
         """The client ended it. What was whole was sent, and is recorded as that; what was not is refused."""
@@ -178,11 +183,6 @@ class Relay:
         if chunked:
             await client.write(b"0\r\n\r\n")
         exchange.ended_by = EndedBy.UPSTREAM
-
-
-def _first(group: BaseExceptionGroup[Withheld]) -> Withheld:
-    first = group.exceptions[0]
-    return _first(first) if isinstance(first, BaseExceptionGroup) else first
 
 
 async def _watch(client: ClientChannel) -> None:

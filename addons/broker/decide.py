@@ -11,7 +11,7 @@ from typing import Final, final
 from addons.exchange import Exchange
 from addons.policy import Service
 from addons.ports import Upstream, UpstreamFailed
-from addons.pump import first_failure
+from addons.pump import leaves
 from addons.send import failure
 from grants.broker.decide import (
     UNSUPPORTED,
@@ -117,7 +117,8 @@ class DecidePart:
         except* _Unusable as unusables:
             failed.append(_first(unusables).denial)
         except* UpstreamFailed as failures:
-            failed.append(_as_gateway(failure(first_failure(failures), None)))
+            causes = [cause for cause in leaves(failures) if isinstance(cause, UpstreamFailed)]
+            failed.append(_as_gateway(failure(causes[0], None)))
         return failed[0] if failed else [task.result() for task in tasks]
 
     async def _ask(self, exchange: Exchange, request: DecideRequest, question: Question, paid: Paid) -> Answered:

@@ -51,6 +51,8 @@ class Stream:
                     yield from self._complete(body)
                 case Unreadable(denial=denial):
                     yield from self.refuse(denial)
+                case _:
+                    raise ValueError("part of a streamed body, outside of a stream")
         if self.reading:
             yield from self._await_more()
         elif self._policies.draining:

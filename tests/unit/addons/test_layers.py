@@ -106,6 +106,16 @@ def test_a_body_needs_a_head() -> None:
         list(stream()._complete(b""))
 
 
+def test_part_of_a_stream_needs_one() -> None:
+    """As here."""
+    made = stream()
+    made._reader.feed(b"POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\n")
+    made._reader.next_event()
+    made._reader.stream_body()
+    with pytest.raises(ValueError, match="outside of a stream"):
+        list(made.received(b"a"))
+
+
 def test_a_tunnel_needs_a_handshake() -> None:
     """What cannot be is an error here too."""
     layer = ConnectLayer(context(), Limits(), Policies(Policy.of([])), None, None)  # type: ignore[arg-type]

@@ -21,8 +21,10 @@ from addons.boxes import Box, Boxes, take_token
 from addons.exchange import Arrival, Exchange
 from addons.gate import Gate
 from addons.policy import Policy, Relayed, Tunnels
+from addons.pump import pump
 from addons.record import EndedBy, Event, Mode
 from addons.relay import Relay
+from addons.relay_rules import TRUSTED
 from addons.tunnel import Tunnel
 from addons.who import Who
 from grants.decision import Reason, Rule
@@ -1162,3 +1164,77 @@ class LateEcho(EchoUpstream):
         super()._serve(connection, number)
         time.sleep(0.5)
         connection.sendall(b"END")
+
+
+class Faulty:
+    """A side that fails in a way that is nobody's end."""
+
+    async def read(self) -> bytes:
+        raise KeyError(SECRET)
+
+    async def write(self, data: bytes) -> None:
+        await asyncio.sleep(5)
+
+    async def finish(self) -> None:
+        return
+
+
+def test_an_error_of_our_own_is_no_end_of_a_stream() -> None:
+    """It goes on to the guard, which records a fault."""
+    made = Exchange(arrival=Arrival(mode=Mode.CONNECT, peer=None), policy=Policy.of([]))
+    with pytest.raises(BaseExceptionGroup):
+        asyncio.run(pump(made, Faulty(), Faulty(), idle=1, total=None))  # type: ignore[arg-type]
+
+
+@both
+def test_an_error_while_a_stream_runs_is_a_fault(
+    run: Run, upstream: Upstream, front: FrontFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One decision record, and the connection ends."""
+
+    def fail(*_args: object, **_options: object) -> None:
+        raise KeyError(SECRET)
+
+    async def work(proxy: Running) -> None:
+        monkeypatch.setattr("addons.relay.answer_head", fail)
+        async with front(proxy) as talk:
+            await talk.send(GET % talk.host)
+            assert await talk.rest() == b""
+        await asyncio.sleep(0.05)
+        assert [(r.event, r.rule) for r in proxy.log.records] == [(Event.ALLOW, None), (Event.END, Rule.FAULT)]
+
+    run(work)
+
+
+def test_without_tokens_in_the_settings_there_is_none_to_find() -> None:
+    """Boxes may all be of the broker's store."""
+    assert asyncio.run(Boxes((), None).find(b"token")) is None
+
+
+def test_trusted_rules_need_a_head(run: Run) -> None:
+    """What cannot be fails closed."""
+
+    async def work(proxy: Running) -> None:
+        made = Exchange(arrival=Arrival(mode=Mode.PROXY, peer=None), policy=proxy.policies.current)
+        way = proxy.service.way
+        assert isinstance(way, Relayed)
+        with pytest.raises(ValueError, match="without a head"):
+            await TRUSTED.ready(made, proxy.service, way)
+
+    run(work)
+
+
+@both
+def test_a_client_that_leaves_while_the_log_fails_is_refused(run: Run, upstream: Upstream, front: FrontFactory) -> None:
+    """Nothing is recorded, so nothing is said to have been allowed."""
+
+    async def work(proxy: Running) -> None:
+        upstream.handler = lambda _request: [HANG]
+        async with front(proxy) as talk:
+            await talk.send(GET % talk.host)
+            await asyncio.sleep(0.1)
+            proxy.log.failing = lambda record: record.event is Event.ALLOW
+        await asyncio.sleep(0.4)
+        assert [r.reason for r in proxy.log.records] == [Reason.LOG]
+
+    run(work)
