@@ -129,9 +129,8 @@ class Relay:
             return
         if exchange.body_limit is not None:
             # The whole body was looked at before it was decided to relay.
-            if exchange.body:
-                exchange.bytes_out += len(exchange.body)
-                await stream.write(exchange.body)
+            exchange.bytes_out += len(exchange.body)
+            await stream.write(exchange.body)
             await stream.finish()
             return
         while piece := await read_within(client, way.idle):

@@ -502,7 +502,9 @@ def test_a_websocket_is_relayed(front: str, scheme: str, tmp_path: Path, certifi
             assert [record["status"] for record in found] == [101, 101]
             assert found[1]["bytes_out"] > 400_000
             assert found[1]["bytes_in"] > 400_000
-            assert found[1]["labels"][0] in {"ended-by-client", "ended-by-upstream"}
+            # The server of this test ends TLS without a close_notify: where that is seen first, it broke off.
+            broke_off = {"ended-by-proxy"} if scheme == "https" else set()
+            assert found[1]["labels"][0] in {"ended-by-client", "ended-by-upstream"} | broke_off
 
 
 @both
