@@ -1,5 +1,7 @@
 """Searches a body while it is relayed: codings off, values out, and nothing held back but what may begin one."""
 
+import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import final
 from urllib.parse import quote
@@ -62,9 +64,23 @@ def _next(pieces: Iterator[bytes]) -> bytes | None:
 
 
 def spellings(needles: Iterable[Secret]) -> tuple[bytes, ...]:
-    """Each value as it is, percent-encoded, and as it stands in base64."""
+    """Each value as it is, percent-encoded in either case, as it stands in base64, and as writers of JSON escape it."""
     found: dict[bytes, None] = {}
     for needle in needles:
         value = needle.reveal()
-        found.update(dict.fromkeys((value, quote(value, safe="").encode(), *encoded_cores(value))))
+        quoted = quote(value, safe="").encode()
+        lower = re.sub(rb"%[0-9A-F]{2}", lambda octet: octet[0].lower(), quoted)
+        found.update(dict.fromkeys((value, quoted, lower, *encoded_cores(value), *_escaped(value))))
     return tuple(found)
+
+
+def _escaped(value: bytes) -> Iterator[bytes]:
+    """The value inside of a JSON string, as its writers have it: only what must be is escaped, or the slash too, or
+    some, or all that is no letter or digit, or everything as `\\u00XX`.
+    """
+    least = json.dumps(value.decode("ascii"))[1:-1].encode()
+    yield least
+    yield least.replace(b"/", b"\\/")
+    for chosen in (rb"[\"&'+<>\\`]", rb"[^A-Za-z0-9]", rb"."):
+        for form in ("\\u%04x", "\\u%04X"):
+            yield re.sub(chosen, lambda octet, form=form: (form % octet[0][0]).encode(), value)

@@ -6,18 +6,16 @@ in whatever spelling, the request is refused. In the answer everything that was 
 Source: "egress" in the specification.
 """
 
-import binascii
-import re
-from base64 import b64decode
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final, final
 from urllib.parse import quote, unquote_to_bytes
 
-from grants.basic import decode_basic, encode_basic, is_basic
+from grants.basic import decode_basic, encode_basic, encoded_cores, is_basic
 from grants.message import Fields
 
-_WORD: Final = re.compile(rb"[A-Za-z0-9+/_-]{8,}")
+_URL_SAFE: Final = bytes.maketrans(b"+/", b"-_")
 _ENCODED: Final = 3
 """Times that percent-encoding is undone in the search for a token."""
 
@@ -81,8 +79,9 @@ def leftover(token: bytes, *, path: bytes, query: bytes | None, fields: Fields) 
 
 def holds(text: bytes, token: bytes) -> bool:
     """Whether the token stands in `text` in one of the spellings that `leftover` knows."""
+    spellings = _in_any_text(token)
     for _ in range(_ENCODED + 1):
-        if token in text or any(token in plain for word in _WORD.findall(text) for plain in _plain(word)):
+        if any(spelling in text for spelling in spellings):
             return True
         decoded = unquote_to_bytes(text)
         if decoded == text:
@@ -115,16 +114,12 @@ def _swap_value(content: bytes, token: bytes, value: bytes, pairs: dict[bytes, b
     return whole
 
 
-def _plain(word: bytes) -> list[bytes]:
-    """What a word is in base64 and in its URL-safe alphabet (RFC 4648, 4 and 5), where it is that."""
-    padded = word + b"=" * (-len(word) % 4)
-    found = []
-    for alphabet in (b"+/", b"-_"):
-        try:
-            found.append(b64decode(padded, altchars=alphabet, validate=True))
-        except binascii.Error:
-            continue
-    return found
+@lru_cache(maxsize=256)
+def _in_any_text(token: bytes) -> tuple[bytes, ...]:
+    """The token as it is, and what every base64 of a text with it holds, in both alphabets (RFC 4648, 4 and 5)."""
+    cores = encoded_cores(token)
+    safe = [core.translate(_URL_SAFE) for core in cores]
+    return tuple(dict.fromkeys((token, *cores, *safe)))
 
 
 def _quoted(text: bytes) -> bytes:

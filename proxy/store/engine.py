@@ -9,6 +9,7 @@ so on). A connection that died while it was idle is replaced.
 """
 
 import asyncio
+import errno
 import os
 import sqlite3
 from collections.abc import Awaitable, Callable
@@ -49,11 +50,13 @@ class Engines:
     Args:
         reads: commits each statement by itself.
         writes: may be the same pool.
+        still: raises OSError where the database is no longer the one that was opened.
     """
 
-    def __init__(self, reads: AsyncEngine, writes: AsyncEngine) -> None:
+    def __init__(self, reads: AsyncEngine, writes: AsyncEngine, still: Callable[[], None] = lambda: None) -> None:
         self._reads = reads
         self._writes = writes
+        self._still = still
         self._running: set[asyncio.Task[None]] = set()
 
     @property
@@ -91,8 +94,11 @@ class Engines:
 
         async def run() -> None:
             try:
+                self._still()
                 async with door() as connection:
                     result = await work(connection)
+                # What was done to a file that has lost its name meanwhile is nowhere.
+                self._still()
             except Exception as error:
                 found = StoreUnavailable(cause(error)) if isinstance(error, TROUBLES) else error
                 if not outcome.done():
@@ -178,7 +184,19 @@ def _sqlite(path: Path) -> Engines:
     def _(connection: Any) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE")  # what a lock must wait for, it waits for here
 
-    return Engines(reads, writes)
+    return Engines(reads, writes, _still_there(path))
+
+
+def _still_there(path: Path) -> Callable[[], None]:
+    """SQLite goes on in a file that has lost its name: what others do is not seen then, and what is done is lost."""
+    opened = path.lstat()
+
+    def still() -> None:
+        now = path.lstat()
+        if (now.st_dev, now.st_ino) != (opened.st_dev, opened.st_ino):
+            raise OSError(errno.ESTALE, "the file was replaced; start again")
+
+    return still
 
 
 async def _to_wal(path: Path) -> None:

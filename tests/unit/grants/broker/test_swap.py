@@ -149,3 +149,13 @@ def test_scanner_finds_exactly_what_is_there(pieces: list[bytes], needles: list[
     assert not any(needle in out for needle in needles)
     assert whole.startswith(out)
     assert held or out == whole
+
+
+@pytest.mark.parametrize("before", [b"", b"/", b"/x/", b"/a-", b"/ab/", b"?q=x", b"s=v_", b"=="])
+@pytest.mark.parametrize("encode", [b64encode, urlsafe_b64encode])
+@pytest.mark.parametrize("around", [b"", b"u", b"us", b"user"])
+def test_a_token_in_base64_is_found_wherever_it_stands(before: bytes, encode: object, around: bytes) -> None:
+    """Whatever stands before the encoded text, and before the token within it."""
+    text = before + encode(around + TOKEN + b"!").rstrip(b"=")  # type: ignore[operator]
+    assert leftover(TOKEN, path=text, query=None, fields=()) is Place.PATH
+    assert leftover(b"gpx_another-token-1", path=text, query=None, fields=()) is None

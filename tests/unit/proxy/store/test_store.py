@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -12,8 +13,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from grants.broker.declaration import Declaration, Kept, Report
 from grants.broker.fountain import Kind
-from proxy.settings.broker_model import Database
-from proxy.store import BoxExists, BoxUnknown, Store, StoredBox, StoredReport
+from proxy.settings.broker_model import Database, SqliteDatabase
+from proxy.store import BoxExists, BoxUnknown, Store, StoredBox, StoredReport, StoreUnavailable
 
 NOW = 1_800_000_000.0
 
@@ -343,3 +344,24 @@ def test_any_id_is_learned_or_refused(database: Database, identifiers: list[str]
                 assert await store.owns("h", Kind.VAULT, text) is (text in learned)
 
     asyncio.run(work())
+
+
+@pytest.mark.parametrize("how", ["removed", "replaced"])
+def test_a_file_that_is_no_longer_there_answers_nothing(tmp_path: Path, how: str) -> None:
+    """SQLite would go on in it: what others do then is not seen, and what is done is lost."""
+
+    async def scenario() -> None:
+        path = tmp_path / "broker.db"
+        store = await Store.open(SqliteDatabase(path=path))
+        token = await store.add_box("one", now=1.0)
+        assert await store.box_by_token(token.encode() if isinstance(token, str) else token, now=2.0) is not None
+        path.rename(tmp_path / "moved")
+        if how == "replaced":
+            path.touch()
+        with pytest.raises(StoreUnavailable):
+            await store.list_boxes()
+        with pytest.raises(StoreUnavailable):
+            await store.add_box("two", now=1.0)
+        await store.close()
+
+    asyncio.run(scenario())
