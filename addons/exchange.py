@@ -148,3 +148,13 @@ class Exchange:
             detail="the proxy failed on this request and sent no answer on",
         )
         self.close = True
+
+
+def client_left() -> Deny:
+    """The refusal, for the record, of a request that its client did not bring to its end."""
+    return Deny(
+        rule=Rule.BAD_REQUEST,
+        reason=Reason.CLIENT_LEFT,
+        status=400,
+        detail="the client ended before its request was complete",
+    )

@@ -13,7 +13,7 @@ from grants.decision import Deny, Reason, Rule
 
 from .audit import Audit, log_unavailable
 from .capture import BODY_BYTES
-from .exchange import Exchange
+from .exchange import Exchange, client_left
 from .guard import fail_closed
 from .policy import Relayed, Service
 from .ports import UpstreamFailed
@@ -197,13 +197,3 @@ async def _watch(client: ClientChannel) -> None:
         if quiet <= 0 or client.unreadable is not None:
             raise ClientLeft
         await asyncio.sleep(quiet)
-
-
-def client_left() -> Deny:
-    """The refusal, for the record, of a request whose client went before an answer began."""
-    return Deny(
-        rule=Rule.BAD_REQUEST,
-        reason=Reason.CLIENT_LEFT,
-        status=400,
-        detail="the client ended before its request was complete",
-    )

@@ -16,10 +16,9 @@ from mitmproxy.master import Master
 from mitmproxy.proxy import commands, mode_specs
 from mitmproxy.proxy.mode_servers import ProxyConnectionHandler
 
-from addons.exchange import Exchange
+from addons.exchange import Exchange, client_left
 from addons.front.channel import Channel
 from addons.hooks import BrokerConnectHook, BrokerHeadHook, BrokerRequestHook, BrokerTunnelHook
-from addons.relay import client_left
 from addons.send import failure
 from addons.streams import ClientLeft, ClientSide
 from grants.decision import Deny, Reason

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from mitmproxy.proxy.commands import StartHook
 
-from addons.exchange import Arrival, Exchange
+from addons.exchange import Arrival, Exchange, client_left
 from addons.hooks import BrokerHeadHook, BrokerRequestHook
 from addons.policy import Policies
 from addons.record import Mode
@@ -173,20 +173,14 @@ class Stream:
 
     def crashed(self) -> Commands:
         """Our own error: a 500, and a record."""
-        detail = "the proxy failed on this request and sent no answer on"
-        yield from self.refuse(Deny(rule=Rule.FAULT, reason=Reason.FAULT, status=500, detail=detail))
+        exchange, self._exchange = self._exchange or self.begin(None), None
+        exchange.fault()
+        yield from self._answer(exchange)
 
     def left(self) -> Commands:
         """The client sends nothing more: a request that it began is refused, for the record."""
         if self._exchange is not None or self._reader.started:
-            yield from self.refuse(
-                Deny(
-                    rule=Rule.BAD_REQUEST,
-                    reason=Reason.CLIENT_LEFT,
-                    status=400,
-                    detail="the client ended before its request was complete",
-                )
-            )
+            yield from self.refuse(client_left())
 
 
 def _slow(reason: Reason, detail: str) -> Deny:

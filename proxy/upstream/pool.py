@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Final, final
 from weakref import WeakValueDictionary
 
+from grants.canonical import authority_bytes
 from grants.message import Origin
 
 from .connection import Connection
 from .dial import Reach
 from .failures import at_capacity, shutting_down, unreachable
-from .request import host_field
 from .trust import Trust
 
 _SWEEP_SECONDS = 5.0
@@ -59,7 +59,7 @@ class Group:
         self.origin = origin
         self.trust = trust
         self.reach = reach
-        self.host = host_field(origin)
+        self.host = authority_bytes(origin)
         self.idle: list[Connection] = []
         self.open = 0
 

@@ -7,7 +7,7 @@ line, another field or another request is a fault, and nothing is written.
 import re
 from functools import lru_cache
 
-from grants.message import Fields, Origin, Outgoing
+from grants.message import Fields, Outgoing
 
 from .failures import fault
 
@@ -18,11 +18,6 @@ _TOKEN = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _PROTOCOL = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+(/[!#$%&'*+\-.^_`|~0-9A-Za-z]+)?")
 _OURS = frozenset({b"host", b"content-length", b"transfer-encoding", b"connection", b"upgrade", b"trailer", b"te"})
 _BODY_EXPECTED = frozenset({b"POST", b"PUT", b"PATCH"})
-
-
-def host_field(origin: Origin) -> bytes:
-    """The value of Host: IPv6 in brackets, the default port left out (RFC 9110, 7.2)."""
-    return str(origin).partition("://")[2].encode("ascii", "replace")
 
 
 def write_request(request: Outgoing, host: bytes) -> bytes:

@@ -3,9 +3,10 @@
 import pytest
 
 from addons.ports import UpstreamFailed
+from grants.canonical import authority_bytes
 from grants.decision import Reason, Rule
 from grants.message import Fields, Origin, Outgoing
-from proxy.upstream.request import host_field, write_request
+from proxy.upstream.request import write_request
 
 ORIGIN = Origin(scheme="https", host="api.example", port=443)
 
@@ -57,7 +58,7 @@ WRITTEN = [
 @pytest.mark.parametrize(("request_", "expected"), WRITTEN)
 def test_written(request_: Outgoing, expected: bytes) -> None:
     """What goes out is the request line, Host, the fields as given, a length where there is a body, and no more."""
-    assert write_request(request_, host_field(ORIGIN)) == expected
+    assert write_request(request_, authority_bytes(ORIGIN)) == expected
 
 
 @pytest.mark.parametrize(
@@ -72,7 +73,7 @@ def test_written(request_: Outgoing, expected: bytes) -> None:
 )
 def test_host(origin: Origin, expected: bytes) -> None:
     """Host is the origin's authority (RFC 9110, 7.2)."""
-    assert host_field(origin) == expected
+    assert authority_bytes(origin) == expected
 
 
 FAULTS = [
