@@ -19,7 +19,7 @@ from grants.jsontext import JsonValue
 from proxy.settings.broker_model import Database
 
 from .engine import Engines, open_engines
-from .errors import BoxExists, BoxUnknown
+from .errors import BoxExists, BoxUnknown, StoreUnavailable
 from .schema import BOXES, GRANTS, OWNED, REPORTS
 from .tokens import digest, new_grant, new_token
 from .values import IssuedGrant, StoredBox, StoredReport, VisitorGrant
@@ -168,6 +168,9 @@ class Store:
         }
         statement = self._insert(REPORTS).values(box=box, **row)
         await self._change(statement.on_conflict_do_update(index_elements=["box"], set_=row))
+        # Who reads has nothing of it in memory yet, so this reads what is stored, and finds where that is damaged.
+        if await self._first(REPORTS, REPORTS.c.box == box) is None:
+            raise StoreUnavailable("what was stored is not there")
 
     async def report_of(self, box: str) -> StoredReport | None:
         """The last report. None: the box has never reported, or what is stored is damaged; then nothing is allowed."""
