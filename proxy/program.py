@@ -17,6 +17,7 @@ from addons.chain import chain
 from addons.front.layer import Limits
 from addons.front.pick import Front
 from addons.policy import Policies
+from addons.ports import StateUnavailable
 from proxy.admin import Admin, AdminServer
 from proxy.broker.state import State
 from proxy.connection import table
@@ -29,7 +30,7 @@ from proxy.reload import ReloadRefused, Reloads
 from proxy.services import Services
 from proxy.settings import fixed_changes
 from proxy.settings.model import Listen, Settings
-from proxy.state import digest_key, private_directory
+from proxy.state import StartRefused, digest_key, private_directory
 from proxy.store import Store
 from proxy.tasks import spawn
 from proxy.tls.ca import load_ca
@@ -150,6 +151,8 @@ class Program:
             self._take_signals()
             if self._state is not None and self.settings.broker is not None:
                 self._state.store = await Store.open(self.settings.broker.database)
+                if twice := await self._twice(self.settings, frozenset()):
+                    raise StartRefused("\n".join(twice))
             await self._listeners.start(self.fronts.clients, master, table(addons))
             admin = await self._start_admin()
             work.append(spawn(self._reloads.run(), "reload"))
@@ -210,6 +213,9 @@ class Program:
         """Let new settings take over. Whatever fails, fails before anything has changed."""
         if fixed := fixed_changes(self.settings, settings):
             raise ReloadRefused("\n".join(fixed))
+        known = frozenset(box.name for box in self.settings.boxes)
+        if twice := await self._twice(settings, known):
+            raise ReloadRefused("\n".join(twice))
         prepared = await asyncio.to_thread(self._services.prepare, settings)
         fronts, fresh = _bind(settings, self.fronts)
 
@@ -229,6 +235,23 @@ class Program:
             raise
         self._tell_limit(settings)
         self._running.changed(self)
+
+    async def _twice(self, settings: Settings, known: frozenset[str]) -> list[str]:
+        """One line for each box of `settings` that is none of `known` and was added with `box add` as well. Which of
+        the two a name then means, and whose its report and its grants are, would be anybody's guess.
+        """
+        if self._state is None or settings.broker is None:
+            return []
+        database = settings.broker.database
+        try:
+            found = await self._state.added_too(frozenset(box.name for box in settings.boxes) - known)
+        except StateUnavailable as unavailable:
+            return [f"database `{database}` cannot be asked for the boxes: {unavailable}; try again when it is back"]
+        return [
+            f"box `{name}` is in the settings and in database `{database}`; take it out of `boxes`, "
+            f"or run `grantproxy box remove {name}`"
+            for name in found
+        ]
 
     def _watched(self) -> Iterable[Path]:
         named = (path for endpoint in self.settings.endpoints for path in (endpoint.grant_path, endpoint.ca))

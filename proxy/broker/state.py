@@ -45,6 +45,10 @@ class State:
         """See `AddedBoxes`."""
         return _box(await self._open().box_by_name(name))
 
+    async def added_too(self, names: frozenset[str]) -> tuple[str, ...]:
+        """Those of `names`, which are in the settings, that were added as well: what a box has, it has by its name."""
+        return tuple(box.name for box in await self._open().list_boxes() if box.name in names) if names else ()
+
     async def report_of(self, box: str) -> Report | None:
         """See `BrokerState`."""
         found = await self._open().report_of(box)
