@@ -20,6 +20,7 @@ from addons.policy import Policies
 from addons.ports import StateUnavailable
 from proxy.admin import Admin, AdminServer
 from proxy.broker.state import State
+from proxy.broker.wiring import bundles
 from proxy.connection import table
 from proxy.decisionlog import FileLog, StreamLog, open_log
 from proxy.decisionlog.writer import STDOUT
@@ -255,9 +256,11 @@ class Program:
 
     def _watched(self) -> Iterable[Path]:
         named = (path for endpoint in self.settings.endpoints for path in (endpoint.grant_path, endpoint.ca))
-        secrets = () if self.settings.broker is None else self.settings.broker.secrets
+        broker = self.settings.broker
         found = {*(self._running.files or ()), *(path for path in named if path is not None)}
-        found |= {secret.grant_path for secret in secrets if secret.grant_path is not None}
+        if broker is not None:
+            found |= {secret.grant_path for secret in broker.secrets if secret.grant_path is not None}
+            found |= bundles(broker).keys()
         return found | self._reloads.blamed
 
     def _named(self) -> frozenset[Path]:

@@ -8,21 +8,19 @@ from types import MappingProxyType
 from typing import final
 
 from grants.canonical import parse_authority
-from grants.document import MAX_BYTES
 from grants.message import Authority, Origin
 from grants.place import Place
-from grants.problems import quoted, quoted_file
-from proxy.settings.files import Unreadable, read_bounded
+from grants.problems import quoted
 from proxy.settings.grantfiles import Grants
 from proxy.settings.inject import load_inject
 from proxy.settings.model import Assurance, EndpointSettings, Listen, TcpListen
 from proxy.settings.reference import parse_reference
+from proxy.settings.terms import CONNECT_SECONDS, load_ca, load_concurrent, load_timeouts
 from proxy.settings.upstream import parse_upstream
-from proxy.settings.values import parse_duration, parse_listen, parse_path, read
+from proxy.settings.values import parse_listen, parse_path, read
 
 _NAME = re.compile(r"[A-Za-z0-9._:\[\]-]{1,253}")
 _SECRET_NAME = re.compile(r"[A-Za-z0-9._/-]+")
-_CERTIFICATE = b"-----BEGIN CERTIFICATE-----"
 
 # A relayed stream may last: what bounds it is that something moves.
 _USUAL_TOTAL = {Assurance.SEMANTIC: 60.0, Assurance.TRUSTED_UPSTREAM: 24 * 3600.0}
@@ -58,13 +56,11 @@ def load_endpoint(place: Place, *, directory: Path, grants: Grants) -> Candidate
     grant = grants.load(grant_path, path) if path and grant_path else None
     secrets, inject = _secrets(place, directory), load_inject(place)
     hosts = _hosts(place, listen)
-    ca = _ca(place, directory)
-    if ca and upstream and upstream.origin.scheme == "http":
-        place.key_problem("ca", "is for an https upstream; leave it out")
-    connect, total, idle = (_timeout(place, key) for key in ("connect", "total", "idle"))
+    ca = load_ca(place, upstream, directory)
+    connect, total, idle = load_timeouts(place)
     if assurance:
         _hold_to_assurance(place, assurance)
-    name, concurrent = place.get("name"), place.get("concurrent")
+    name = place.get("name")
     if name and not _NAME.fullmatch(name.text):
         name.problem(f"is {quoted(name.text)}; write letters, digits, `.`, `_` and `-`")
     called = name.text if name else upstream.origin.host if upstream else None
@@ -87,8 +83,8 @@ def load_endpoint(place: Place, *, directory: Path, grants: Grants) -> Candidate
         allow_inside=place.flag("allowInside"),
         capture=place.flag("capture"),
         websocket=place.flag("websocket"),
-        concurrent=concurrent.number if concurrent else 256,
-        connect_timeout=connect or 10.0,
+        concurrent=load_concurrent(place),
+        connect_timeout=connect or CONNECT_SECONDS,
         total_timeout=total or _USUAL_TOTAL[assurance],
         idle_timeout=idle or 300.0,
     )
@@ -107,11 +103,6 @@ def _hold_to_assurance(place: Place, assurance: Assurance) -> None:
         websocket.problem("is only for `trusted-upstream`, as no grant can hold a WebSocket; leave it out")
     if (timeout := place.get("timeout")) and timeout.has("idle"):
         timeout.key_problem("idle", "is for the streams of `trusted-upstream`; leave it out, `total` is the bound here")
-
-
-def _timeout(place: Place, key: str) -> float | None:
-    timeout = place.get("timeout")
-    return read(timeout.get(key), parse_duration) if timeout else None
 
 
 def _secrets(place: Place, directory: Path) -> dict[str, str]:
@@ -143,34 +134,3 @@ def _hosts(place: Place, listen: Listen | None) -> tuple[Authority, ...]:
 
 def _has_port(text: str) -> bool:
     return re.search(r":[0-9]+$", text) is not None
-
-
-def _ca(place: Place, directory: Path) -> Path | None:
-    bundle = place.get("ca")
-    if bundle is None:
-        return None
-    path = read(bundle, partial(parse_path, directory=directory))
-    if path is None:
-        return None
-    try:
-        wrong = _wrong_with(read_bounded(path))
-    except Unreadable as unreadable:
-        wrong = str(unreadable)
-    if wrong:
-        bundle.problem(f"{quoted_file(str(path))} {wrong}; write the path of a PEM bundle")
-    return path
-
-
-def _wrong_with(bundle: bytes) -> str | None:
-    """What keeps a PEM bundle from being trusted at the start, or None."""
-    import ssl  # here: a quick `check` of settings without a bundle needs none
-
-    if len(bundle) > MAX_BYTES:
-        return "is over 1 MiB"
-    if _CERTIFICATE not in bundle:
-        return "holds no certificate"
-    try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=bundle.decode("ascii", "ignore"))
-    except (ssl.SSLError, ValueError):
-        return "holds a certificate that cannot be read"
-    return None
