@@ -9,7 +9,7 @@ from addons.boxes import Box
 from addons.broker.parts import Credential, Visitor
 from addons.ports import StateUnavailable
 from grants.broker.declaration import Report
-from grants.broker.fountain import Kind
+from grants.broker.fountain import Holding, Kind
 from proxy.secrets import EndpointVault, ReferenceInvalid, parse_source
 from proxy.store import Store, StoredBox
 from proxy.store.tokens import BOX_PREFIX
@@ -69,6 +69,10 @@ class State:
     async def owned(self, box: str, kind: Kind) -> frozenset[str]:
         """See `BrokerState`."""
         return await self._open().owned(box, kind)
+
+    async def owners(self, identifiers: frozenset[str]) -> tuple[Holding, ...]:
+        """See `BrokerState`."""
+        return await self._open().owners(identifiers)
 
     async def learn(self, box: str, kind: Kind, identifier: str) -> bool:
         """See `BrokerState`."""

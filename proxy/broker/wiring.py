@@ -12,6 +12,7 @@ from addons.broker.extra import Addition, ExtraPart
 from addons.broker.feedback import OFF, WITHHELD, FeedbackPart
 from addons.broker.fountain import FountainPart
 from addons.broker.inference import InferencePart
+from addons.broker.ownership import Ownership
 from addons.broker.parts import Broker, Credential, Part
 from addons.broker.payers import Payers
 from addons.broker.report import ReportPart
@@ -163,7 +164,7 @@ class Maker:
                 service=service,
                 credential=self._credential("fountain"),
                 upstream=self._bounded(service, broker.fountain.terms),
-                own=self._own(),
+                ownership=Ownership(own=self._own()),
             )
         parts[Route.FEEDBACK] = self._feedback()
         if broker.secrets:

@@ -235,6 +235,7 @@ def document(port: int, **changes: Any) -> dict[str, Any]:
                 "name": "two",
                 "token": "env:OTHER",
                 "anthropic": {"credential": "env:OWNER", "payer": {"kind": "owner", "principal": "github:owner"}},
+                "fountain": {"vaults": ["v-2"]},
             },
         ],
         "broker": {

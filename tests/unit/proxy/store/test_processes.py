@@ -14,9 +14,11 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import Connection, inspect
+from sqlalchemy.ext.asyncio import AsyncConnection
 from support.postgres import Postgres, running
 
 from grants.broker.declaration import Declaration, Report
+from grants.broker.fountain import Kind
 from proxy.settings.broker_model import Database, PostgresDatabase, SqliteDatabase
 from proxy.state import StartRefused
 from proxy.store import Store, StoreUnavailable
@@ -144,6 +146,37 @@ def test_the_steps_make_the_tables_that_are_used(database: Database) -> None:
         for table in METADATA.tables.values()
     }
     assert made == expected
+
+
+def test_a_database_of_the_first_version_is_brought_up(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What several boxes had learned then is the first one's; all else stays, and no other box learns it."""
+
+    async def work() -> None:
+        with monkeypatch.context() as patched:
+            patched.setattr("proxy.store.migrate.STEPS", STEPS[:1])
+            store = await Store.open(database)
+
+            async def fill(connection: AsyncConnection) -> None:
+                for box, identifier in (("b", "v-1"), ("a", "v-1"), ("a", "v-2"), ("c", "v-1")):
+                    await connection.exec_driver_sql(f"INSERT INTO owned VALUES ('{box}', 'vault', '{identifier}')")
+                await connection.exec_driver_sql("INSERT INTO owned VALUES ('c', 'agent', 'v-1')")
+
+            await store._engines.write(fill)
+            await store.close()
+        store = await Store.open(database)
+        try:
+            found = await store.owners(frozenset({"v-1", "v-2"}))
+            assert sorted((held.box, held.kind.value, held.id) for held in found) == [
+                ("a", "vault", "v-2"),
+                ("b", "vault", "v-1"),
+                ("c", "agent", "v-1"),
+            ]
+            assert not await store.learn("a", Kind.VAULT, "v-1")
+            assert await store.learn("b", Kind.VAULT, "v-1")
+        finally:
+            await store.close()
+
+    asyncio.run(work())
 
 
 def test_a_newer_database_is_left_alone(database: Database) -> None:
