@@ -53,7 +53,7 @@ QUERIES = [
     *("parentConversationId=c-9", "where.conversation.eq=c-9", "x=1;conversation=c-9", "cOnVeRsAtIoN=c-9"),
     *("vault_name=v-9", "vaultname=v-9", "VAULTname=v-9", "sand_box=s-9", "attachedVaults=v-9", "x-agent-x=a-9"),
     *("vault=v-1&vault=v-9", "vault=v-1;v-9", "vault=", "vault=v-1,", "vault= v-1", "vault=V-1", "vault=c-1"),
-    *("agent_vault_id=a-1", "conversation[agent_id]=c-1", "vault=true", "va%75lt=v-9"),
+    *("agent_vault_id=a-1", "conversation[agent_id]=c-1", "vault=true", "va%75lt=v-9", "va%25252575lt=v-9"),
     *("id=c-9", "ids=c-1,c-9", "id[]=c-9", "ID=c-9", "uuid=c-9", "uuids=c-1&uuids=c-9", "_id=c-9", "i%64=c-9"),
     *("type=vault&id=c-1", "kind=VAULTS&ref=v-9", "resource=vault&name=v-9", "type=fountain.vault&id=c-1"),
     *('filter={"vault_id":"v-9"}', 'f=[{"vault":{"id":"v-9"}}]', 'f={"type":"vault","id":"v-9"}', 'f={"id":"v-9"}'),
