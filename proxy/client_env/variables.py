@@ -1,6 +1,6 @@
 """The variables by which unmodified clients find the proxy and trust its CA. Pure: paths and texts in, texts out.
 
-Each name is here because a client was seen to need it; the guides in docs/guides/clients/ say which.
+The guides in docs/guides/clients/ say which client reads which.
 """
 
 import re
@@ -8,22 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from urllib.parse import urlsplit
 
+from proxy.client_env.names import BUNDLE, GIT_COUNT, JAVA, NO_PROXY, NODE_PROXY, PROXY, WGETRC
 from proxy.client_env.trust import TrustFiles
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _NOTHING: Mapping[str, str] = MappingProxyType({})
-_BUNDLE = (
-    "SSL_CERT_FILE",  # OpenSSL, Python's ssl, httpx, aiohttp, Go, gh, uv
-    "CURL_CA_BUNDLE",
-    "GIT_SSL_CAINFO",
-    "REQUESTS_CA_BUNDLE",
-    "PIP_CERT",
-    "AWS_CA_BUNDLE",
-    "CARGO_HTTP_CAINFO",
-    "DENO_CERT",
-    "npm_config_cafile",
-    "NODE_EXTRA_CA_CERTS",  # added to Node's own; the others replace what the client has
-)
 
 
 def variables(
@@ -51,13 +40,13 @@ def variables(
     found: dict[str, str] = {}
     direct = list(dict.fromkeys([*no_proxy, *_hosts([*base_urls.values(), *git_urls.values()])]))
     if proxy_url is not None:
-        for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        for name in PROXY:
             found[name] = found[name.lower()] = proxy_url
-        found["NO_PROXY"] = found["no_proxy"] = ",".join(direct)
-        found["NODE_USE_ENV_PROXY"] = "1"
-        found |= dict.fromkeys(_BUNDLE, str(files.bundle))
-        found["WGETRC"] = str(files.wgetrc)
-        found["JAVA_TOOL_OPTIONS"] = _java(proxy_url, files, direct, environment.get("JAVA_TOOL_OPTIONS", ""))
+        found |= dict.fromkeys(NO_PROXY, ",".join(direct))
+        found[NODE_PROXY] = "1"
+        found |= dict.fromkeys(BUNDLE, str(files.bundle))
+        found[WGETRC] = str(files.wgetrc)
+        found[JAVA] = _java(proxy_url, files, direct, environment.get(JAVA, ""))
     found |= _git(git_urls, environment)
     return found | dict(base_urls)
 
@@ -100,7 +89,7 @@ def _java_quoted(option: str) -> str:
 
 def _git(urls: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
     """Git's settings by number (git-config, "GIT_CONFIG_COUNT"), after those that are there."""
-    count = environment.get("GIT_CONFIG_COUNT", "")
+    count = environment.get(GIT_COUNT, "")
     first = int(count) if re.fullmatch(r"[0-9]{1,6}", count) else 0
     present = {
         (environment.get(f"GIT_CONFIG_KEY_{number}"), environment.get(f"GIT_CONFIG_VALUE_{number}"))
@@ -110,5 +99,5 @@ def _git(urls: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, s
     found: dict[str, str] = {}
     for number, (key, value) in enumerate((pair for pair in pairs if pair not in present), start=first):
         found |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
-        found["GIT_CONFIG_COUNT"] = str(number + 1)
+        found[GIT_COUNT] = str(number + 1)
     return found

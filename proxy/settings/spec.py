@@ -41,9 +41,10 @@ _MAPS = {
 _TIMEOUTS = ("connect", "total", "idle")
 _PLAIN = ("allowInside", "capture", "websocket", "concurrent")
 _KEYS = (
-    *("name", "upstream", "assurance", "grant", "secret", "inject", "listen", "ca", "host"),
+    *("name", "upstream", "assurance", "grant", "secret", "inject", "listen", "ca", "host", "env"),
     *(*_PLAIN, *_TIMEOUTS),
 )
+_LISTS = {"host": "hosts", "env": "env"}
 _FROM_ENDPOINT = re.compile(r"endpoints\[(\d+)\]\.?")
 
 type _Fields = dict[str, "str | dict[str, str] | list[str]"]
@@ -60,8 +61,8 @@ def settings_from_endpoints(
     """The settings that the specs and options say. Relative paths are relative to `directory`.
 
     A spec is `KEY=VALUE` joined by `;`. Its keys are the endpoint's: name, upstream, assurance, grant, listen, ca,
-    allowInside, capture, websocket, concurrent; `secret=NAME=REFERENCE`, `inject=HEADER=VALUE` and `host=NAME`, all
-    repeatable; `connect`, `total` and `idle` for the timeouts.
+    allowInside, capture, websocket, concurrent; `secret=NAME=REFERENCE`, `inject=HEADER=VALUE`, `host=NAME` and
+    `env=VARIABLE`, all repeatable; `connect`, `total` and `idle` for the timeouts.
 
     Raises:
         SettingsInvalid: with all problems, each naming its option: `--endpoint[0]: upstream: …`.
@@ -90,7 +91,7 @@ def _endpoint(spec: str, index: int, problems: list[Problem]) -> _Fields:
 
     fields: _Fields = {}
     maps: dict[str, dict[str, str]] = {"secrets": {}, "inject": {}}
-    hosts: list[str] = []
+    lists: dict[str, list[str]] = {field: [] for field in _LISTS.values()}
     timeouts: dict[str, str] = {}
     for part in filter(None, (piece.strip() for piece in spec.split(";"))):
         key, equals, value = part.partition("=")
@@ -107,15 +108,15 @@ def _endpoint(spec: str, index: int, problems: list[Problem]) -> _Fields:
             if name in into:
                 refuse(_MAPS[key].repeated, key)
             into[name] = text
-        elif key == "host":
-            hosts.append(value)
+        elif key in _LISTS:
+            lists[_LISTS[key]].append(value)
         elif key in fields or key in timeouts:
             refuse("is here twice; keep one of them", key)
         elif key in _TIMEOUTS:
             timeouts[key] = value
         else:
             fields[key] = value
-    collections: Mapping[str, dict[str, str] | list[str]] = {**maps, "hosts": hosts, "timeout": timeouts}
+    collections: Mapping[str, dict[str, str] | list[str]] = {**maps, **lists, "timeout": timeouts}
     return fields | {key: found for key, found in collections.items() if found}
 
 
