@@ -75,9 +75,9 @@ def _java(proxy_url: str, files: TrustFiles, direct: Sequence[str], present: str
         "javax.net.ssl.trustStorePassword": files.pkcs12_password,
     }
     for key in options:
-        present = re.sub(rf"""(?<!\S)(?:-D{re.escape(key)}=\S*|(["'])-D{re.escape(key)}=.*?\1)(?!\S)""", "", present)
+        present = re.sub(rf"""(?<!\S)(?:-D{re.escape(key)}=\S*|(["'])-D{re.escape(key)}=.*?\1)(?!\S)\s*""", "", present)
     ours = [_java_quoted(f"-D{key}={value}") for key, value in options.items()]
-    return " ".join([*present.split(" "), *ours]).strip()
+    return " ".join([*filter(None, [present.strip()]), *ours])
 
 
 def _java_quoted(option: str) -> str:
