@@ -17,10 +17,12 @@ from addons.chain import chain
 from addons.front.layer import Limits
 from addons.front.pick import Front
 from addons.policy import Policies
+from addons.record import Record
 from proxy.admin import Admin, AdminServer
 from proxy.broker.state import State
 from proxy.connection import table
 from proxy.decisionlog import FileLog, StreamLog, open_log
+from proxy.decisionlog.told import Told
 from proxy.decisionlog.writer import STDOUT
 from proxy.descriptors import raise_limit
 from proxy.listeners import Listener, Listeners, bind
@@ -75,6 +77,7 @@ class Running:
         grace: seconds that running requests have at the end.
         say: shows one line to the operator.
         changed: called after each reload that was applied.
+        recorded: called with each record once it is in the decision log.
     """
 
     load: Callable[[], Settings] | None = None
@@ -82,6 +85,7 @@ class Running:
     grace: float = GRACE_SECONDS
     say: Callable[[str], None] = lambda _line: None
     changed: Callable[["Program"], None] = lambda _program: None
+    recorded: Callable[[Record], None] | None = None
 
 
 @final
@@ -141,7 +145,8 @@ class Program:
             raise SystemExit(1)
 
     async def _serve(self, ready: Callable[["Program"], None]) -> None:
-        audit = Audit(self._log, self._key, self._terse)
+        told = self._running.recorded
+        audit = Audit(self._log if told is None else Told(self._log, told), self._key, self._terse)
         addons = chain(Front(self._listeners.pick), audit)
         master = make_master(addons)
         work: list[asyncio.Task[None]] = []
