@@ -3,7 +3,9 @@
 import os
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -58,6 +60,14 @@ def _parameter(name: str) -> str:
 @click.option("--endpoint", "endpoints", multiple=True, metavar="SPEC", help="A further endpoint, as for `serve`.")
 @click.option("--state", metavar="DIRECTORY", help="Without a file: the state directory (the user's).")
 @click.option("--box", metavar="NAME", help="Where the settings have boxes: the one that the program is.")
+@click.option("--isolate", is_flag=True, help="COMMAND reaches the proxy and nothing else (Linux).")
+@click.option(
+    "--show",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="With --isolate: show this, read-only.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="No line about the decisions at the end.")
 @click.option("--terse-denials", is_flag=True, help="Leave the detail out of refusals.")
 @click.option("-v", "--verbose", is_flag=True, help="More messages on stderr.")
@@ -67,6 +77,8 @@ def command(
     endpoints: tuple[str, ...],
     state: str | None,
     box: str | None,
+    isolate: bool,
+    show: tuple[Path, ...],
     quiet: bool,
     terse_denials: bool,
     verbose: bool,
@@ -84,23 +96,30 @@ def command(
     grantproxy run -c grantproxy.yaml -- make test
     """
     from proxy.run.beside import Wanted
+    from proxy.run.isolated import plan
     from proxy.run.program import NotStarted
     from proxy.run.supervise import Command, run, say
+    from proxy.run.view import IsolationRefused
     from proxy.state import StartRefused
     from proxy.undumpable import close_to_others
 
+    if show and not isolate:
+        raise click.UsageError("--show goes with --isolate; without it everything is shown")
     given = _given(keys)
     load = _loader(config, endpoints, given, state)
     file = None if endpoints or given else (config or CONFIG)
-    wanted = Wanted(load=load, config=file, box=box, terse=terse_denials, verbose=verbose)
-    try:
-        close_to_others()
-        code = run(Command(arguments=command_line, quiet=quiet), wanted, os.environ)
-    except StartRefused as refused:
-        fail(str(refused))
-    except NotStarted as refused:
-        say(f"error: {refused}")
-        code = refused.code
+    with ExitStack() as exits:
+        try:
+            close_to_others()
+            isolation = plan(os.environ, show) if isolate else None
+            sockets = Path(exits.enter_context(TemporaryDirectory(prefix="grantproxy-"))) if isolate else None
+            wanted = Wanted(load=load, config=file, box=box, sockets=sockets, terse=terse_denials, verbose=verbose)
+            code = run(Command(arguments=command_line, isolation=isolation, quiet=quiet), wanted, os.environ)
+        except (StartRefused, IsolationRefused) as refused:
+            fail(str(refused))
+        except NotStarted as refused:
+            say(f"error: {refused}")
+            code = refused.code
     sys.exit(code)
 
 

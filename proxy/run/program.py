@@ -46,6 +46,32 @@ def exit_code(status: int) -> int:
     return status if status >= 0 else 128 - status
 
 
+class Started:
+    """The program, in the terminal's group that we are in."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+        self._process = process
+
+    def poll(self) -> int | None:
+        """The exit code that a shell would give; None while it runs."""
+        status = self._process.poll()
+        return None if status is None else exit_code(status)
+
+    def signal(self, number: int, *, terminal: bool) -> None:
+        """Pass a signal on. `terminal`: the whole group has it, the program too."""
+        if not terminal:
+            self._process.send_signal(number)
+
+    def end(self, seconds: float) -> None:
+        """End it: asked first, and after `seconds` no longer."""
+        self.signal(signal.SIGTERM, terminal=False)
+        try:
+            self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
 @final
 class Signals:
     """Holds the signals back from when the program is started, so that none is lost and each is passed on in turn."""

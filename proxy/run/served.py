@@ -29,11 +29,13 @@ class Hidden:
     Attributes:
         variables: names of environment variables.
         files: files that hold secrets, absolute.
-        rules: the settings file and the grants, absolute: what the program may read, and must not write.
+        commands: where `exec:` commands run, absolute; None where there are none.
+        rules: the settings file, the grants and CA bundles, absolute: what the program may read, and must not write.
     """
 
     variables: frozenset[str]
     files: tuple[Path, ...]
+    commands: Path | None
     rules: tuple[Path, ...]
 
 
@@ -65,18 +67,19 @@ def hidden(settings: Settings, config: Path | None) -> Hidden:
     """What the whole settings say, the parts that are not served included."""
     references = list(_references(settings))
     base = settings.directory.absolute()
-    grants = [endpoint.grant_path for endpoint in settings.endpoints]
+    named = [path for endpoint in settings.endpoints for path in (endpoint.grant_path, endpoint.ca)]
     return Hidden(
         variables=frozenset(match[1] for text in references if (match := _VARIABLE.fullmatch(text))),
         files=tuple(base / text.removeprefix("file:") for text in references if text.startswith("file:")),
-        rules=tuple(path.absolute() for path in (config, *grants) if path is not None),
+        commands=base if any(text.startswith("exec:") for text in references) else None,
+        rules=tuple(path.absolute() for path in (config, *named) if path is not None),
     )
 
 
 def _references(value: object) -> Iterator[str]:
     """Every text in the settings that says where a secret is, wherever it stands."""
     if isinstance(value, str):
-        if value.startswith(("env:", "file:")):
+        if value.startswith(("env:", "file:", "exec:")):
             yield value
     elif is_dataclass(value):
         for field in fields(value):

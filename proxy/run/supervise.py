@@ -7,7 +7,6 @@ would be calls that nobody holds to a grant and nobody records.
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Mapping
@@ -15,9 +14,10 @@ from dataclasses import dataclass
 from typing import Final, final
 
 from proxy.run.beside import GRACE_SECONDS, Beside, Wanted
-from proxy.run.environment import environment
+from proxy.run.environment import HOST_SOCKETS, environment
+from proxy.run.isolated import Isolation, hold_commands, start_isolated
 from proxy.run.messages import Ready
-from proxy.run.program import NOT_EXECUTABLE, NOT_FOUND, PASSED_ON, NotStarted, Signals, exit_code, start
+from proxy.run.program import NOT_EXECUTABLE, NOT_FOUND, PASSED_ON, NotStarted, Signals, Started, exit_code, start
 
 _END_SECONDS: Final = GRACE_SECONDS + 7.0
 """Grace, then what it takes to cut what still runs."""
@@ -27,9 +27,10 @@ _LAST_WORDS_SECONDS: Final = 2.0
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """What is run. `quiet`: no line at the end."""
+    """What is run. `isolation`: how it is isolated, if it is. `quiet`: no line at the end."""
 
     arguments: tuple[str, ...]
+    isolation: Isolation | None = None
     quiet: bool = False
 
 
@@ -38,6 +39,7 @@ def run(command: Command, wanted: Wanted, base: Mapping[str, str]) -> int:
 
     Raises:
         NotStarted: it cannot be executed.
+        IsolationRefused: it cannot be isolated as asked.
     """
     look_up(command.arguments[0], base)
     beside = Beside(wanted)
@@ -45,12 +47,14 @@ def run(command: Command, wanted: Wanted, base: Mapping[str, str]) -> int:
         ready = beside.ready()
         if ready is None:
             return exit_code(beside.wait()) or 1
-        found = environment(base, ready)
+        if command.isolation is not None:
+            hold_commands(ready, command.isolation, base)
+        found = environment(base, ready, without=() if command.isolation is None else HOST_SOCKETS)
         for name, source in found.also.items():
             say(f"warning: `{name}` is left out too: it holds the value of `{source}`, which is a secret's")
         signals = Signals()
         try:
-            program = start(command.arguments, found.variables, signals)
+            program = _start(command, found.variables, ready, signals)
             code = _attend(program, beside, signals)
             _end(beside, signals)
         finally:
@@ -86,31 +90,27 @@ def say(line: str) -> None:
         pass
 
 
-def _attend(program: "subprocess.Popen[bytes]", beside: Beside, signals: Signals) -> int:
+def _start(command: Command, variables: Mapping[str, str], ready: Ready, signals: Signals) -> Started:
+    if command.isolation is None:
+        return Started(start(command.arguments, variables, signals))
+    return start_isolated(command.isolation, command.arguments, variables, ready, signals)
+
+
+def _attend(program: Started, beside: Beside, signals: Signals) -> int:
     """Pass signals on until one of the two has ended. The exit code."""
     while True:
-        if (status := program.poll()) is not None:
-            return exit_code(status)
+        if (code := program.poll()) is not None:
+            return code
         if beside.poll():
-            return _alone(program, beside)
+            say(
+                f"error: the proxy ended (exit code {exit_code(beside.wait())}), so the program is ended too; "
+                "what it said above tells why"
+            )
+            program.end(_LAST_WORDS_SECONDS)
+            return 1
         found = signals.next()
-        if found is not None and found[0] in PASSED_ON and not found[1]:
-            program.send_signal(found[0])
-
-
-def _alone(program: "subprocess.Popen[bytes]", beside: Beside) -> int:
-    """The proxy has ended, and the program must not go on without it."""
-    say(
-        f"error: the proxy ended (exit code {exit_code(beside.wait())}), so the program is ended too; "
-        "what it said above tells why"
-    )
-    program.terminate()
-    try:
-        program.wait(_LAST_WORDS_SECONDS)
-    except subprocess.TimeoutExpired:
-        program.kill()
-        program.wait()
-    return 1
+        if found is not None and found[0] in PASSED_ON:
+            program.signal(found[0], terminal=found[1])
 
 
 def _end(beside: Beside, signals: Signals) -> None:
