@@ -1,0 +1,94 @@
+"""One proxy with the APIs behind it for all clients of a session; each test has a home of its own."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from support import client_apis as apis
+from support.certificates import make_certificates
+from support.clients import SECRET, World, dialled_on, relayed, told_by
+from support.proxyproc import Proxy
+from support.upstream import Upstream
+
+HERE = Path(__file__).parent
+ATTACHED = {"inject": {"Authorization": "Bearer @secret:key"}}
+
+
+def held(name: str, grant: str) -> dict[str, object]:
+    """A `semantic` endpoint with a grant of this folder."""
+    return relayed(name, assurance="semantic", grant=str(HERE / f"{grant}.grant.yaml"))
+
+
+@pytest.fixture(scope="session")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Proxy, Upstream, Path]]:
+    folder = tmp_path_factory.mktemp("clients")
+    repositories = folder / "repositories"
+    repositories.mkdir()
+    hosts: dict[str, apis.Api] = {
+        "api.test": apis.hello,
+        "attached.test": apis.hello,
+        "llm.test": apis.models,
+        "github.test": apis.github,
+        "git.test": apis.GitServer(repositories),
+        "pypi.test": apis.python_index,
+        "npm.test": apis.npm_registry,
+        "crates.test": apis.crates_index,
+        "s3.test": apis.bucket,
+    }
+    certificates = make_certificates(folder, *hosts)
+    endpoints = [
+        held("api", "hello") | {"listen": "127.0.0.1:0", "env": ["API_URL"]},
+        relayed("attached", **ATTACHED, listen="127.0.0.1:0", env=["ATTACHED_URL"]),
+        relayed("llm", listen="127.0.0.1:0", env=["ANTHROPIC_BASE_URL", "LLM_URL"]),
+        # OpenAI's clients want the version in the base URL.
+        held("github", "github") | {"listen": "127.0.0.1:0", "env": ["GITHUB_BASE_URL"]},
+        relayed("git", listen="127.0.0.1:0", env=["GIT_URL"]),
+        relayed("pypi", listen="127.0.0.1:0", env=["PYPI_URL"]),
+        relayed("npm", **ATTACHED),
+        relayed("crates", secrets={}),
+        relayed("s3", secrets={}, listen="127.0.0.1:0", env=["AWS_ENDPOINT_URL"]),
+    ]
+    for endpoint in endpoints:
+        endpoint["ca"] = str(certificates.ca)
+    with (
+        Upstream(certificates, handler=apis.answering(hosts)) as upstream,
+        Proxy(folder, {"endpoints": endpoints}, {"REAL_KEY": SECRET}, preamble=dialled_on(upstream.port)) as proxy,
+    ):
+        yield proxy, upstream, repositories
+
+
+@pytest.fixture(scope="session")
+def told(running: tuple[Proxy, Upstream, Path]) -> dict[str, str]:
+    """What `grantproxy env` prints."""
+    return told_by(running[0])
+
+
+@pytest.fixture
+def world(running: tuple[Proxy, Upstream, Path], told: dict[str, str], tmp_path: Path) -> World:
+    proxy, upstream, _ = running
+    upstream.clear()
+    proxy.new_records()
+    home = tmp_path / "home"
+    home.mkdir()
+    return World(proxy=proxy, upstream=upstream, home=home, told=told)
+
+
+@pytest.fixture
+def repositories(running: tuple[Proxy, Upstream, Path]) -> Path:
+    """The git server's folder."""
+    return running[2]
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callable[[Path], None]], Path]:
+    """Gives a folder in which something was built, once a session."""
+    found: dict[str, Path] = {}
+
+    def build(name: str, make: Callable[[Path], None]) -> Path:
+        if name not in found:
+            folder = tmp_path_factory.mktemp(name)
+            make(folder)
+            found[name] = folder
+        return found[name]
+
+    return build
