@@ -76,7 +76,16 @@ def java(build: Build, arguments: list[str]) -> list[str]:
         command = ["javac", "-d", str(folder), str(PROGRAMS / "Client.java")]
         subprocess.run(command, check=True, capture_output=True, timeout=110)
 
-    return ["java", "-cp", str(build("java", make)), "Client", *arguments]
+    version = "HTTP_1_1" if "://127.0.0.1:" in arguments[1] else "HTTP_2"
+    return [
+        "java",
+        "-XX:TieredStopAtLevel=1",
+        "-cp",
+        str(build("java", make)),
+        f"-Dversion={version}",
+        "Client",
+        *arguments,
+    ]
 
 
 CLIENTS = [
@@ -109,11 +118,10 @@ def test_a_reference_through_the_proxy(world: World, built: Build, client: Clien
     assert world.fronts() == {"proxy"}
 
 
-@pytest.mark.parametrize(("method", "path"), CALLS)
 @pytest.mark.parametrize("client", ALL)
-def test_a_reference_by_base_url(world: World, built: Build, client: Client, method: str, path: str) -> None:
+def test_a_reference_by_base_url(world: World, built: Build, client: Client) -> None:
     """The base URL is asked past the proxy that the environment names."""
-    assert call(world, built, client, method, f"{world.told['API_URL']}{path}", BEARER) == {"hello": "world"}
+    assert call(world, built, client, "POST", f"{world.told['API_URL']}/items", BEARER) == {"hello": "world"}
     (request,) = world.asked("api.test")
     assert request.get("authorization") == f"Bearer {SECRET}".encode()
     assert world.fronts() == {"terminate"}
@@ -124,6 +132,26 @@ def test_nothing_sent_and_the_credential_attached(world: World, built: Build, cl
     """`inject` serves clients that know of no reference."""
     assert call(world, built, client, "GET", "https://attached.test/hello") == {"hello": "world"}
     assert world.fronts() == {"proxy"}
+
+
+@pytest.mark.parametrize("client", ALL)
+def test_the_credential_attached_by_base_url(world: World, built: Build, client: Client) -> None:
+    """The simplest way in: a URL, and nothing else."""
+    assert call(world, built, client, "GET", f"{world.told['ATTACHED_URL']}/hello") == {"hello": "world"}
+    assert world.fronts() == {"terminate"}
+
+
+@needs("java", "javac")
+def test_java_that_offers_http2_by_base_url(world: World, built: Build) -> None:
+    """A relay leaves the offer out of account; a grant refuses it, in words by which it is mended."""
+    command = [
+        word.replace("HTTP_1_1", "HTTP_2") for word in java(built, ["GET", f"{world.told['ATTACHED_URL']}/hello"])
+    ]
+    assert json.loads(world.run(*command)) == {"hello": "world"}
+    command = [
+        word.replace("HTTP_1_1", "HTTP_2") for word in java(built, ["GET", f"{world.told['API_URL']}/hello", BEARER])
+    ]
+    assert "the connection stays HTTP/1.1: set the client to that version" in world.run(*command, check=False)
 
 
 @pytest.mark.parametrize("client", PROXIED)

@@ -16,8 +16,11 @@ public class Client {
         if (arguments[0].equals("POST")) {
             request.header("Content-Type", "application/json");
         }
-        HttpResponse<String> answer =
-            HttpClient.newHttpClient().send(request.build(), HttpResponse.BodyHandlers.ofString());
+        // Over plain http Java offers HTTP/2 by an `Upgrade`, unless it is set to HTTP/1.1.
+        HttpClient client = HttpClient.newBuilder()
+            .version(HttpClient.Version.valueOf(System.getProperty("version", "HTTP_2")))
+            .build();
+        HttpResponse<String> answer = client.send(request.build(), HttpResponse.BodyHandlers.ofString());
         if (answer.statusCode() > 299) {
             throw new RuntimeException(answer.statusCode() + " " + answer.body());
         }
