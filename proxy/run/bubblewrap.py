@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from proxy.run.view import Empty, Link, Mount, Show
+from proxy.run.view import SHARED, Empty, Link, Mount, Show
 
 
 def arguments(program: str, mounts: Iterable[Mount], work: Path, *, session: bool, nested: bool) -> list[str]:
@@ -30,15 +30,12 @@ def arguments(program: str, mounts: Iterable[Mount], work: Path, *, session: boo
             case Show(path, source, writable):
                 found += ["--bind" if writable else "--ro-bind", str(source), str(path)]
             case Empty(path, closed=shut):
-                found += ["--perms", "0700" if shut or str(path) not in _SHARED else "1777", "--tmpfs", str(path)]
+                found += ["--perms", "1777" if path in SHARED else "0700", "--tmpfs", str(path)]
                 closed += [str(path)] if shut else []
     found += ["--dev", "/dev", "--proc", "/proc"]
     for shut_path in (*closed, "/"):
         found += ["--remount-ro", shut_path]
     return [*found, "--chdir", str(work), "--"]
-
-
-_SHARED = ("/tmp", "/var/tmp")  # noqa: S108 - private ones
 
 
 def can_forbid_nesting(version: str) -> bool:

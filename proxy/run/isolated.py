@@ -1,7 +1,7 @@
 """An isolated program, from outside: started in namespaces of its own, told signals, waited for (Linux).
 
-bubblewrap makes the namespaces where it is installed, else util-linux's `unshare` and `proxy.run.unshared`. Both are
-looked for where the program could not have put something of that name.
+bubblewrap makes the namespaces where it is installed, else util-linux's `unshare` does, with mounts of our own. Both
+are looked for where the program could not have put something of that name.
 """
 
 import contextlib
@@ -17,11 +17,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, final
 
-from proxy.run import bubblewrap, unshared
+from proxy.run import bubblewrap, unshare
 from proxy.run.inside import GROUP
 from proxy.run.messages import Ready
 from proxy.run.program import Signals, Started, not_started, start
 from proxy.run.view import IsolationRefused, Wish, reaches, view
+
+TOOLS: Final = ("bwrap", "unshare")
+"""What can make the namespaces, the better one first."""
 
 _INSIDE: Final = Path("/run/grantproxy")
 _HELD: Final = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP)
@@ -64,7 +67,7 @@ def plan(base: Mapping[str, str], show: Sequence[Path]) -> Isolation:
     search = os.pathsep.join(str(path) for path in paths if not reaches([path], work))
     home = Path(os.path.realpath(Path.home()))
     shown = tuple(Path(os.path.realpath(path.expanduser())) for path in show)
-    for name in ("bwrap", "unshare"):
+    for name in TOOLS:
         if (tool := shutil.which(name, path=search)) is not None:
             return Isolation(tool=tool, bubble=name == "bwrap", work=work, home=home, show=shown)
     raise IsolationRefused(
@@ -123,7 +126,7 @@ def start_isolated(
     """
     session = not _may_share_terminal()
     forwards = [(port, path, _INSIDE / f"{port}.sock") for port, path in ready.forwards]
-    script = Path(unshared.__file__).with_name("inside.py")
+    script = Path(__file__).with_name("inside.py")
     mounts = view(_wish(isolation, ready, [(script, _INSIDE / "inside.py"), *((a, b) for _, a, b in forwards)]))
     ours, theirs = socket.socketpair()
     out, err = os.pipe()
@@ -138,7 +141,7 @@ def start_isolated(
         nested = bubblewrap.can_forbid_nesting(_version(isolation.tool))
         run = [*bubblewrap.arguments(isolation.tool, mounts, isolation.work, session=session, nested=nested), *run]
     else:
-        run = [*unshared.arguments(isolation.tool, mounts, isolation.work, session=session), *run]
+        run = [*unshare.arguments(isolation.tool, mounts, isolation.work, session=session), *run]
     try:
         process = start(
             run, environment, signals, prepare=_hold_signals, descriptors=(theirs.fileno(), kept), stderr=err

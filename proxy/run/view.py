@@ -17,6 +17,8 @@ from typing import Final, final
 
 SYSTEM: Final = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "etc", "opt", "nix", "gnu")
 _OWN: Final = ("/tmp", "/var", "/run")  # noqa: S108 - private ones
+SHARED: Final = (Path("/tmp"), Path("/var/tmp"))  # noqa: S108
+"""Private directories that are open to whoever else runs inside."""
 _NO_PLACE_TO_WORK: Final = ("/", "/home", "/tmp", "/var", "/var/tmp", "/run", "/mnt", "/media", "/srv")  # noqa: S108
 _KERNEL: Final = ("/proc", "/sys", "/dev")
 

@@ -41,12 +41,13 @@ def as_nobody() -> list[str]:
 
 @dataclass(slots=True)
 class Runs:
-    """Runs `grantproxy run` in a folder of its own, in front of `upstream`."""
+    """Runs `grantproxy run` in a folder of its own, in front of `upstream`. `preamble`: Python that goes before it."""
 
     folder: Path
     upstream: Upstream
     certificates: Certificates
     environment: Mapping[str, str] = field(default_factory=dict)
+    preamble: str = ""
 
     @property
     def state(self) -> Path:
@@ -67,7 +68,10 @@ class Runs:
         options.setdefault("stdin", subprocess.DEVNULL)
         options.setdefault("stdout", subprocess.PIPE)
         options.setdefault("stderr", subprocess.PIPE)
-        command = [sys.executable, "-m", "proxy.cli", "run", *(self.endpoint() if endpoint is None else endpoint)]
+        program = ["-m", "proxy.cli"]
+        if self.preamble:
+            program = ["-c", f"{self.preamble}\nfrom proxy.cli import main\nmain()"]
+        command = [sys.executable, *program, "run", *(self.endpoint() if endpoint is None else endpoint)]
         return subprocess.Popen(  # type: ignore[call-overload,no-any-return]
             [*before, *command, *arguments],
             cwd=self.folder,
