@@ -63,37 +63,7 @@ attempt(
         host["upstream"] + target, handlers=[urllib.request.ProxyHandler({"https": os.environ["HTTPS_PROXY"]})]
     ),
 )
-attempt("curl", lambda: subprocess.run(host["curl"], shell=True, check=True, capture_output=True, text=True).stdout)
-
-for name, path in host["read"].items():
-    attempt(f"read {name}", lambda path=path: Path(path).read_bytes().decode("latin-1"))
-for name, path in host["list"].items():
-    attempt(f"list {name}", lambda path=path: sorted(os.listdir(path)))
-for name, path in host["write"].items():
-    attempt(f"write {name}", lambda path=path: Path(path).write_text("changed") and "done")
-for name, (path, other) in host["rename"].items():
-    attempt(f"rename {name}", lambda path=path, other=other: os.rename(path, other))
-
-found["pids"] = sorted(int(name) for name in os.listdir("/proc") if name.isdigit())
-found["first"] = Path("/proc/1/environ").read_bytes().decode("latin-1")
-status = dict(line.split(":\t", 1) for line in Path("/proc/self/status").read_text().splitlines())
-found["capabilities"] = [status[name].strip() for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")]
-found["no-new-privs"] = status["NoNewPrivs"].strip()
-found["devices"] = sorted(os.listdir("/dev"))
-found["work"] = os.getcwd()
-found["input"] = sys.stdin.read()
-found["namespaces"] = {
-    name: os.readlink(f"/proc/self/ns/{name}") for name in ("net", "pid", "ipc", "uts", "mnt", "user")
-}
-with contextlib.suppress(OSError):
-    found["ca"] = len(ssl.create_default_context().get_ca_certs())
-attempt(
-    "nested",
-    lambda: (
-        os.unshare(os.CLONE_NEWUSER)
-        if hasattr(os, "unshare")
-        else subprocess.run(["unshare", "-U", "true"], check=True) and None
-    ),
-)
+run = {"shell": True, "check": True, "capture_output": True, "text": True, "env": found["environment"]}
+attempt("curl", lambda: subprocess.run(host["curl"], **run).stdout)
 print(json.dumps(found))
 sys.exit(23)
