@@ -40,7 +40,6 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Proxy, U
         held("api", "hello") | {"listen": "127.0.0.1:0", "env": ["API_URL"]},
         relayed("attached", **ATTACHED, listen="127.0.0.1:0", env=["ATTACHED_URL"]),
         relayed("llm", listen="127.0.0.1:0", env=["ANTHROPIC_BASE_URL", "LLM_URL"]),
-        # OpenAI's clients want the version in the base URL.
         held("github", "github") | {"listen": "127.0.0.1:0", "env": ["GITHUB_BASE_URL"]},
         relayed("git", listen="127.0.0.1:0", env=["GIT_URL"]),
         relayed("pypi", listen="127.0.0.1:0", env=["PYPI_URL"]),
@@ -61,6 +60,31 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Proxy, U
 def told(running: tuple[Proxy, Upstream, Path]) -> dict[str, str]:
     """What `grantproxy env` prints."""
     return told_by(running[0])
+
+
+@pytest.fixture(scope="session")
+def boxed_proxy(
+    tmp_path_factory: pytest.TempPathFactory, running: tuple[Proxy, Upstream, Path]
+) -> Iterator[tuple[Proxy, dict[str, str]]]:
+    """A second proxy before the same APIs, where every request names a box; and what its box is told."""
+    settings = {
+        "endpoints": [
+            e | {"listen": "127.0.0.1:0"} for e in running[0].settings["endpoints"] if e["name"] == "attached"
+        ],
+        "boxes": [{"name": "agent-1", "token": "env:BOX_TOKEN", "endpoints": ["attached"]}],
+    }
+    environment = {"REAL_KEY": SECRET, "BOX_TOKEN": "token-of-agent-1-0001"}
+    folder = tmp_path_factory.mktemp("boxed")
+    with Proxy(folder, settings, environment, preamble=dialled_on(running[1].port)) as proxy:
+        yield proxy, told_by(proxy, "--box", "agent-1")
+
+
+@pytest.fixture
+def boxed(boxed_proxy: tuple[Proxy, dict[str, str]], world: World) -> World:
+    """As `world`, with boxes."""
+    proxy, told = boxed_proxy
+    proxy.new_records()
+    return World(proxy=proxy, upstream=world.upstream, home=world.home, told=told)
 
 
 @pytest.fixture

@@ -134,11 +134,22 @@ def test_nothing_sent_and_the_credential_attached(world: World, built: Build, cl
     assert world.fronts() == {"proxy"}
 
 
+@pytest.mark.parametrize("client", [param for param in PROXIED if param.id != "java"])
+def test_a_box_by_the_proxy_s_url(boxed: World, built: Build, client: Client) -> None:
+    """The token stands in the URL of the proxy; each of them shows it there, at once or when it is asked for it."""
+    assert call(boxed, built, client, "GET", "https://attached.test/hello") == {"hello": "world"}
+    record = boxed.proxy.decisions(wait=5.0)[-1]
+    assert (record["box"], record["verdict"], record["mode"]) == ("agent-1", "allow", "proxy")
+
+
 @pytest.mark.parametrize("client", ALL)
-def test_the_credential_attached_by_base_url(world: World, built: Build, client: Client) -> None:
-    """The simplest way in: a URL, and nothing else."""
-    assert call(world, built, client, "GET", f"{world.told['ATTACHED_URL']}/hello") == {"hello": "world"}
-    assert world.fronts() == {"terminate"}
+def test_a_box_by_its_base_url(boxed: World, built: Build, client: Client) -> None:
+    """The token stands in the URL's path: any client has that, Java too, which knows no user of a proxy."""
+    url = f"{boxed.told['ATTACHED_URL']}/hello"
+    assert "/box/" in url
+    assert call(boxed, built, client, "GET", url) == {"hello": "world"}
+    record = boxed.proxy.decisions(wait=5.0)[-1]
+    assert (record["box"], record["verdict"], record["mode"]) == ("agent-1", "allow", "terminate")
 
 
 @needs("java", "javac")
