@@ -10,7 +10,7 @@ import signal
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, final
+from typing import TYPE_CHECKING, Final, final
 
 from addons.audit import Audit
 from addons.chain import chain
@@ -18,8 +18,6 @@ from addons.front.layer import Limits
 from addons.front.pick import Front
 from addons.policy import Policies
 from addons.record import Record
-from proxy.admin import Admin, AdminServer
-from proxy.broker.state import State
 from proxy.connection import table
 from proxy.decisionlog import FileLog, StreamLog, open_log
 from proxy.decisionlog.told import Told
@@ -32,13 +30,16 @@ from proxy.services import Services
 from proxy.settings import fixed_changes
 from proxy.settings.model import Listen, Settings
 from proxy.state import digest_key, private_directory
-from proxy.store import Store
 from proxy.tasks import spawn
 from proxy.tls.ca import load_ca
 from proxy.tls.leaves import Leaves
 from proxy.unsent import Unsent
 from proxy.upstream.pool import Pool, PoolLimits
 from proxy.watch import Watch, named_by
+
+if TYPE_CHECKING:
+    from proxy.admin import AdminServer
+    from proxy.broker.state import State
 
 log = logging.getLogger(__name__)
 
@@ -105,7 +106,7 @@ class Program:
         self.ca = load_ca(directory)
         self._key = digest_key(directory)
         self._pools = (Pool(), Pool(_STREAMS))
-        self._state = None if settings.broker is None else State(settings.directory)
+        self._state = _state(settings)
         self._services = Services(*self._pools, self._state)
         self._policies = Policies(self._services.adopt(self._services.prepare(settings)))
         self._reloads = Reloads(running.load or (lambda: self.settings), self._apply, running.say, self._named)
@@ -154,6 +155,8 @@ class Program:
         try:
             self._take_signals()
             if self._state is not None and self.settings.broker is not None:
+                from proxy.store import Store  # here, as `_state`
+
                 self._state.store = await Store.open(self.settings.broker.database)
             await self._listeners.start(self.fronts.clients, master, table(addons))
             admin = await self._start_admin()
@@ -175,9 +178,11 @@ class Program:
                 await self._state.close()
             await master.done()
 
-    async def _start_admin(self) -> AdminServer | None:
+    async def _start_admin(self) -> "AdminServer | None":
         if self.fronts.admin is None:
             return None
+        from proxy.admin import Admin  # here: a start without it need not wait for its libraries
+
         admin = Admin(
             settings=lambda: self.settings,
             decisions=self._log,
@@ -248,6 +253,15 @@ class Program:
     def _tell_limit(self, settings: Settings) -> None:
         if warning := raise_limit(settings.limits.clients, PoolLimits().total):
             self._running.say(f"warning: {warning}")
+
+
+def _state(settings: Settings) -> "State | None":
+    """What the broker remembers. Its database's libraries take time to load, so they are where there is a broker."""
+    if settings.broker is None:
+        return None
+    from proxy.broker.state import State
+
+    return State(settings.directory)
 
 
 async def _end(work: Sequence[asyncio.Task[None]]) -> None:

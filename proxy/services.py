@@ -3,20 +3,22 @@
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import final
+from typing import TYPE_CHECKING, final
 
 from addons.boxes import Box, Boxes
 from addons.gate import Gate
 from addons.policy import Judged, Policy, Relayed, Service, Tunnels
 from grants.endpoint import Endpoint
 from grants.message import Origin
-from proxy.broker.state import State
-from proxy.broker.wiring import Maker, Wiring, needs_trust, references
 from proxy.capture import CaptureFile
 from proxy.secrets import EndpointVault, parse_source
 from proxy.settings.model import Assurance, EndpointSettings, Settings, is_written_inside
 from proxy.state import StartRefused, reason
 from proxy.upstream import Dialler, Pool, StreamingClient, Trust, TrustInvalid, UpstreamClient
+
+if TYPE_CHECKING:
+    from proxy.broker.state import State
+    from proxy.broker.wiring import Wiring
 
 BOXES = "boxes"
 """The name of the vault that holds the boxes' tokens, for messages."""
@@ -44,7 +46,7 @@ class Prepared:
     settings: Settings
     parts: tuple[_Parts, ...] = field(repr=False)
     boxes: EndpointVault | None = field(repr=False)
-    broker: Wiring | None = field(default=None, repr=False)
+    broker: "Wiring | None" = field(default=None, repr=False)
 
 
 @final
@@ -60,7 +62,7 @@ class Services:
         state: what the broker remembers; None where there is no broker.
     """
 
-    def __init__(self, judged: Pool, streams: Pool, state: State | None = None) -> None:
+    def __init__(self, judged: Pool, streams: Pool, state: "State | None" = None) -> None:
         self._state = state
         self._pool = judged
         self._streams = streams
@@ -111,6 +113,8 @@ class Services:
         broker = None
         if prepared.broker is not None and self._state is not None:
             vaults.update(prepared.broker.vaults)
+            from proxy.broker.wiring import Maker  # here, as below
+
             maker = Maker(settings, prepared.broker, self._state, self._pool, self._streams)
             broker = maker.broker(boxes or Boxes((), None, self._state))
         gone = [vault for name, vault in self._vaults.items() if name not in vaults]
@@ -127,9 +131,11 @@ class Services:
         problems += vault.check()
         return vault
 
-    def _broker(self, settings: Settings, vaults: dict[str, EndpointVault], problems: list[str]) -> Wiring | None:
+    def _broker(self, settings: Settings, vaults: dict[str, EndpointVault], problems: list[str]) -> "Wiring | None":
         if settings.broker is None:
             return None
+        from proxy.broker.wiring import Wiring, needs_trust, references  # here: its libraries take time to load
+
         own = {
             key: self._vault("broker", {name: reference}, settings, problems)
             for key, (name, reference) in references(settings).items()

@@ -3,11 +3,9 @@
 Its argument is a JSON document as well: what the host has that must not be found.
 """
 
-import contextlib
 import json
 import os
 import socket
-import ssl
 import subprocess
 import sys
 import urllib.request
@@ -65,5 +63,27 @@ attempt(
 )
 run = {"shell": True, "check": True, "capture_output": True, "text": True, "env": found["environment"]}
 attempt("curl", lambda: subprocess.run(host["curl"], **run).stdout)
+
+for name, path in host["read"].items():
+    attempt(f"read {name}", lambda path=path: Path(path).read_bytes().decode("latin-1"))
+for name, path in host["list"].items():
+    attempt(f"list {name}", lambda path=path: sorted(os.listdir(path)))
+for name, path in host["write"].items():
+    attempt(f"write {name}", lambda path=path: Path(path).write_text("changed") and "done")
+for name, (path, other) in host["rename"].items():
+    attempt(f"rename {name}", lambda path=path, other=other: os.rename(path, other))
+
+found["pids"] = sorted(int(name) for name in os.listdir("/proc") if name.isdigit())
+found["first"] = Path("/proc/1/environ").read_bytes().decode("latin-1")
+status = dict(line.split(":\t", 1) for line in Path("/proc/self/status").read_text().splitlines())
+found["capabilities"] = [status[name].strip() for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")]
+found["no-new-privs"] = status["NoNewPrivs"].strip()
+found["devices"] = sorted(os.listdir("/dev"))
+found["work"] = os.getcwd()
+found["input"] = sys.stdin.read()
+found["namespaces"] = {
+    name: os.readlink(f"/proc/self/ns/{name}") for name in ("net", "pid", "ipc", "uts", "mnt", "user")
+}
+attempt("nested", lambda: os.unshare(os.CLONE_NEWUSER))
 print(json.dumps(found))
 sys.exit(23)
