@@ -112,7 +112,9 @@ def command(
         try:
             close_to_others()
             isolation = plan(os.environ, show) if isolate else None
-            sockets = Path(exits.enter_context(TemporaryDirectory(prefix="grantproxy-"))) if isolate else None
+            sockets = (
+                Path(exits.enter_context(TemporaryDirectory(prefix="grantproxy-", dir="/tmp"))) if isolate else None
+            )
             wanted = Wanted(load=load, config=file, box=box, sockets=sockets, terse=terse_denials, verbose=verbose)
             code = run(Command(arguments=command_line, isolation=isolation, quiet=quiet), wanted, os.environ)
         except (StartRefused, IsolationRefused) as refused:

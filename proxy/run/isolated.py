@@ -192,7 +192,7 @@ def not_seen(name: str) -> Exception:
 
 def _wish(isolation: Isolation, ready: Ready, extra: Sequence[tuple[Path, Path]]) -> Wish:
     package = Path(__file__).resolve().parents[2]
-    trees = (Path(sys.prefix), Path(sys.base_prefix))
+    trees = tuple(Path(os.path.realpath(prefix)) for prefix in (sys.prefix, sys.base_prefix))
     return Wish(
         work=isolation.work,
         home=isolation.home,
@@ -201,7 +201,7 @@ def _wish(isolation: Isolation, ready: Ready, extra: Sequence[tuple[Path, Path]]
         ours=(*trees, *(package / name for name in ("grants", "addons", "proxy"))),
         rules=ready.hidden.rules,
         secrets=ready.hidden.files,
-        state=Path(os.path.realpath(ready.state)),
+        state=ready.state,
         trust=ready.trust.bundle.parent,
         extra=tuple((inside, source) for source, inside in extra),
     )

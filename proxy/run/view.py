@@ -61,7 +61,7 @@ type Mount = Show | Link | Empty
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What the view is made of; paths are absolute, and real where they are directories.
+    """What the view is made of; paths are absolute, and `work`, `home`, `show`, `interpreter` real.
 
     Attributes:
         work: the working directory.
@@ -94,6 +94,7 @@ def view(wish: Wish) -> tuple[Mount, ...]:
         IsolationRefused: the working directory, or where a secret is, leaves no way to hide what must be.
     """
     _hold_work(wish)
+    _hold_links(wish)
     mounts: list[Mount] = [*_system(), *(Empty(Path(path)) for path in _OWN), Empty(Path("/var/tmp"))]  # noqa: S108
     if wish.home != Path("/"):
         mounts.append(Empty(wish.home))
@@ -103,10 +104,10 @@ def view(wish: Wish) -> tuple[Mount, ...]:
         if isinstance(_covering(path, mounts), Empty | None):
             mounts.append(Show(path, path))
     mounts.append(Show(wish.work, wish.work, writable=True))
-    for path in (*wish.rules, *wish.ours):
+    for path in dict.fromkeys(map(_real, (*wish.rules, *wish.ours))):
         if path.exists() and _under(path, wish.work):
             mounts += [*_pinned(path, wish.work), Show(path, path)]
-    for path in dict.fromkeys((wish.state, *_closed(wish, tuple(mounts)))):
+    for path in dict.fromkeys((_real(wish.state), *_closed(wish, tuple(mounts)))):
         if isinstance(_covering(path, mounts), Show):
             if _under(path, wish.work):
                 mounts += _pinned(path, wish.work)
@@ -124,8 +125,19 @@ def _hold_work(wish: Wish) -> None:
         raise IsolationRefused(
             f"the working directory `{work}` holds your home, which is not shown; change into a project's directory"
         )
-    if _under(work, wish.state):
+    if _under(work, _real(wish.state)):
         raise IsolationRefused(f"the working directory `{work}` is in the state directory; change into another")
+
+
+def _hold_links(wish: Wish) -> None:
+    """A link in the working directory can be made to lead elsewhere, and no mount protects it."""
+    for path in (*wish.rules, *wish.secrets, wish.state):
+        for place in (path, *path.parents):
+            if place.is_symlink() and _under(_real(place.parent), wish.work):
+                raise IsolationRefused(
+                    f"`{place}` is a link in the working directory, which the program could lead elsewhere; "
+                    "name what it leads to in the settings"
+                )
 
 
 def _system() -> Iterator[Mount]:
@@ -142,14 +154,14 @@ def _closed(wish: Wish, mounts: Sequence[Mount]) -> Iterator[Path]:
     tools that replace secrets do, would come out from under a mount of the file."""
     needed = (wish.work, *wish.interpreter, *(Path("/") / name for name in SYSTEM))
     for file in wish.secrets:
-        for path in dict.fromkeys((Path(os.path.normpath(file)), Path(os.path.realpath(file)))):
-            if not isinstance(_covering(Path(os.path.realpath(path.parent)), mounts), Show):
+        for path in dict.fromkeys((Path(os.path.normpath(file)), _real(file))):
+            if not isinstance(_covering(_real(path.parent), mounts), Show):
                 continue
             if any(_under(place, path.parent) for place in needed):
                 raise IsolationRefused(
                     f"the secret `{path}` is in a directory that the program needs; move it into one of its own"
                 )
-            yield Path(os.path.realpath(path.parent))
+            yield _real(path.parent)
 
 
 def _pinned(path: Path, work: Path) -> Iterator[Mount]:
@@ -164,10 +176,14 @@ def _covering(path: Path, mounts: Sequence[Mount]) -> Mount | None:
     return next((mount for mount in reversed(mounts) if _under(path, mount.path)), None)
 
 
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))
+
+
 def _under(path: Path, place: Path) -> bool:
     return path == place or place in path.parents
 
 
 def reaches(paths: Iterable[Path], work: Path) -> bool:
     """Whether one of `paths` is in the working directory, where the program could change what is there."""
-    return any(_under(Path(os.path.realpath(path)), work) for path in paths)
+    return any(_under(_real(path), work) for path in paths)

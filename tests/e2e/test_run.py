@@ -15,6 +15,7 @@ import pytest
 from support.certificates import Certificates
 from support.runs import (
     CALL,
+    COUNTS,
     ROOT,
     SPECIFICATION,
     TOKEN,
@@ -30,20 +31,6 @@ from support.upstream import Upstream
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes as Linux shows them")
 curl = pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
-
-COUNTS = f"""#!{sys.executable}
-import signal, sys, time
-got = []
-for name in sys.argv[1:]:
-    signal.signal(getattr(signal, name), lambda number, _: got.append(number))
-open("begun", "w").close()
-end = time.monotonic() + 20
-while not got and time.monotonic() < end:
-    time.sleep(0.02)
-time.sleep(0.5)
-print("got", *(signal.Signals(number).name for number in got), flush=True)
-sys.exit(9)
-"""
 
 
 @pytest.fixture

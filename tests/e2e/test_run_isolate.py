@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import shutil
 import signal
 import socket
@@ -15,7 +16,7 @@ from typing import Any
 
 import pytest
 from support.certificates import Certificates
-from support.runs import CALL, SPECIFICATION, TOKEN, Runs, end, issues, wait_for
+from support.runs import CALL, COUNTS, SPECIFICATION, TOKEN, Runs, end, issues, wait_for
 from support.upstream import DarkPort, Upstream
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="isolation is Linux's")
@@ -285,6 +286,31 @@ def test_signals_reach_the_program(runs: Runs, name: str) -> None:
         assert (process.returncode, out) == (9, "got\n")
         assert not processes(f"sleep\0{mark}")
     finally:
+        end(process)
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_ctrl_c_reaches_the_program_once(runs: Runs, name: str) -> None:
+    """Whether or not it may have the terminal, and it ends neither us nor what isolates it."""
+    runs.preamble = only(name)
+    script = runs.script("counts", COUNTS)
+    master, slave = pty.openpty()
+    process = runs.start(
+        *("--isolate", "--", sys.executable, script, "SIGINT"),
+        endpoint=[],
+        before=["setsid", "--ctty", "--wait"],
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+    )
+    os.close(slave)
+    try:
+        wait_for((runs.folder / "begun").exists, 60)
+        os.write(master, b"\x03")
+        assert process.wait(60) == 9
+        assert "got SIGINT\r\n" in os.read(master, 65536).decode()
+    finally:
+        os.close(master)
         end(process)
 
 

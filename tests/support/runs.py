@@ -19,6 +19,21 @@ SPECIFICATION = ROOT / "tests" / "conformance" / "specification.grant.yaml"
 TARGET = "/repos/acme/widgets/issues?state=open"
 CALL = f'curl -sS -A "" -H "Accept:" -H "Authorization: Bearer @secret:api" "$API_BASE_URL{TARGET}"'
 
+COUNTS = f"""#!{sys.executable}
+import signal, sys, time
+got = []
+for name in sys.argv[1:]:
+    signal.signal(getattr(signal, name), lambda number, _: got.append(number))
+open("begun", "w").close()
+end = time.monotonic() + 20
+while not got and time.monotonic() < end:
+    time.sleep(0.02)
+time.sleep(0.5)
+print("got", *(signal.Signals(number).name for number in got), flush=True)
+sys.exit(9)
+"""
+"""A program that takes the signals that it is given the names of, and tells which came, and how often."""
+
 
 def issues(_request: Received) -> bytes:
     """What the specification's grant lets be shown."""

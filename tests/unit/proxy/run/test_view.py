@@ -49,19 +49,13 @@ def test_the_system_is_read_only_and_what_is_private_is_empty(tmp_path: Path) ->
         pytest.param("work/conf/token", "work/conf", id="in-the-working-directory"),
         pytest.param("elsewhere/keys/token", None, id="not-shown"),
         pytest.param("home/token", None, id="in-the-home"),
-        pytest.param("work/link", "elsewhere/keys", id="by-a-link"),
     ],
 )
 @pytest.mark.parametrize("shown", [True, False])
 def test_directories_with_secrets_are_closed(tmp_path: Path, secret: str, closed: str | None, shown: bool) -> None:
-    """The directory of each secret that would be seen is empty and stays so, also where a link leads there or somebody
-    shows what is around it."""
+    """The directory of each secret that would be seen is empty and stays so, also where somebody shows what is around
+    it."""
     made = wish(tmp_path, secrets=(tmp_path / secret,), show=(tmp_path / "elsewhere",) if shown else ())
-    if secret == "work/link":
-        (tmp_path / secret).symlink_to(tmp_path / "elsewhere" / "keys" / "token")
-        with pytest.raises(IsolationRefused, match="move it into one of its own"):
-            view(made)
-        return
     mounts = view(made)
     wanted = closed or ("elsewhere/keys" if shown and secret.startswith("elsewhere") else None)
     assert [mount.path for mount in mounts if mount == Empty(mount.path, closed=True)] == (
@@ -107,6 +101,32 @@ def test_what_decides_is_read_only_and_stays_where_it_is(tmp_path: Path, name: s
         *(Show(parent, parent, writable=True) for parent in way),
         Show(file, file),
     )
+
+
+@pytest.mark.parametrize("what", ["rules", "secrets", "state"])
+@pytest.mark.parametrize(
+    ("link", "path"),
+    [
+        pytest.param("work/link", "work/link", id="itself"),
+        pytest.param("work/link", "work/link/below/it", id="on-the-way"),
+        pytest.param("work/conf/link", "work/conf/link/below", id="deeper"),
+        pytest.param("elsewhere/link", "elsewhere/link", id="outside"),
+    ],
+)
+def test_links_in_the_working_directory(tmp_path: Path, what: str, link: str, path: str) -> None:
+    """What is named by a link that the program could change is refused; else it is protected where it really is."""
+    made = wish(tmp_path)
+    target = tmp_path / "work" / "deep" / "target"
+    target.mkdir(parents=True)
+    (tmp_path / link).symlink_to(target)
+    given = tmp_path / path
+    made = wish(tmp_path, **{what: given if what == "state" else (given,)})
+    if link.startswith("work"):
+        with pytest.raises(IsolationRefused, match="is a link in the working directory"):
+            view(made)
+        return
+    covered = {"rules": Show(target, target), "secrets": Empty(target.parent, closed=True)}
+    assert covered.get(what, Empty(target, closed=True)) in view(made)
 
 
 def test_rules_elsewhere_need_no_mount(tmp_path: Path) -> None:
