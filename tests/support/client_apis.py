@@ -115,7 +115,7 @@ def github(request: Received) -> bytes:
         "id": 1,
         "name": "widgets",
         "full_name": "acme/widgets",
-        "url": "https://github.test/api/v3/repos/acme/widgets",
+        "url": "https://github.example/api/v3/repos/acme/widgets",
     }
     issue = {"id": 2, "number": 7, "title": "It squeaks", "state": "open"}
     found: dict[str, object] = {
@@ -190,7 +190,7 @@ def npm_registry(request: Received) -> bytes:
         return denied()
     if request.target == b"/demo-of-ours":
         integrity = "sha512-" + base64.b64encode(hashlib.sha512(TARBALL).digest()).decode()
-        dist = {"tarball": "https://npm.test/demo-of-ours/-/demo-of-ours-1.0.0.tgz", "integrity": integrity}
+        dist = {"tarball": "https://npm.example/demo-of-ours/-/demo-of-ours-1.0.0.tgz", "integrity": integrity}
         version = {"name": "demo-of-ours", "version": "1.0.0", "main": "index.js", "dist": dist}
         return document({"name": "demo-of-ours", "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": version}})
     if request.target.endswith(b".tgz"):
@@ -218,7 +218,7 @@ CRATE = crate()
 def crates_index(request: Received) -> bytes:
     """A sparse index (https://doc.rust-lang.org/cargo/reference/registry-index.html) with one crate."""
     if request.target == b"/config.json":
-        return document({"dl": "https://crates.test/download/{crate}/{version}"})
+        return document({"dl": "https://crates.example/download/{crate}/{version}"})
     if request.target == b"/de/mo/demo-of-ours":
         checksum = hashlib.sha256(CRATE).hexdigest()
         line = {"name": "demo-of-ours", "vers": "1.0.0", "deps": [], "cksum": checksum, "features": {}, "yanked": False}

@@ -1,8 +1,8 @@
 """What tests of real clients share: APIs on loopback under names of the internet, a proxy in front, and one client's
 environment, which is what `grantproxy env` prints and nothing else.
 
-A client asks for `https://api.test`, without a port and outside of what `NO_PROXY` names, as it would ask for a real
-API. Only the proxy's last step differs: names below `.test` are dialled on loopback.
+A client asks for `https://api.example`, without a port and outside of what `NO_PROXY` names, as it would ask for a real
+API. Only the proxy's last step differs: names below `.example` are dialled on loopback.
 """
 
 import json
@@ -24,12 +24,12 @@ BEARER = f"Bearer {REFERENCE}"
 
 
 def dialled_on(port: int) -> str:
-    """Python run in the proxy before it starts: `*.test` on port 443 is this machine on `port`."""
+    """Python run in the proxy before it starts: `*.example` on port 443 is this machine on `port`."""
     return f"""
 import proxy.upstream.dial as dial
 _judge, _connect = dial.judged_addresses, dial._connect
 async def judged(origin, reach, resolver):
-    return ("127.0.0.1",) if origin.host.endswith(".test") else await _judge(origin, reach, resolver)
+    return ("127.0.0.1",) if origin.host.endswith(".example") else await _judge(origin, reach, resolver)
 async def connect(addresses, port, deadline):
     return await _connect(addresses, {port} if port == 443 else port, deadline)
 dial.judged_addresses, dial._connect = judged, connect
@@ -99,10 +99,10 @@ def told_by(proxy: Proxy, *arguments: str) -> dict[str, str]:
 
 
 def relayed(name: str, **changes: Any) -> dict[str, Any]:
-    """A `trusted-upstream` endpoint for `NAME.test` that holds the one secret."""
+    """A `trusted-upstream` endpoint for `NAME.example` that holds the one secret."""
     return {
         "name": name,
-        "upstream": f"https://{name}.test",
+        "upstream": f"https://{name}.example",
         "assurance": "trusted-upstream",
         "secrets": {"key": "env:REAL_KEY"},
         **changes,

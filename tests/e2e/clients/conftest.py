@@ -25,15 +25,15 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Proxy, U
     repositories = folder / "repositories"
     repositories.mkdir()
     hosts: dict[str, apis.Api] = {
-        "api.test": apis.hello,
-        "attached.test": apis.hello,
-        "llm.test": apis.models,
-        "github.test": apis.github,
-        "git.test": apis.GitServer(repositories),
-        "pypi.test": apis.python_index,
-        "npm.test": apis.npm_registry,
-        "crates.test": apis.crates_index,
-        "s3.test": apis.bucket,
+        "api.example": apis.hello,
+        "attached.example": apis.hello,
+        "llm.example": apis.models,
+        "github.example": apis.github,
+        "git.example": apis.GitServer(repositories),
+        "pypi.example": apis.python_index,
+        "npm.example": apis.npm_registry,
+        "crates.example": apis.crates_index,
+        "s3.example": apis.bucket,
     }
     certificates = make_certificates(folder, *hosts)
     endpoints = [

@@ -48,7 +48,7 @@ def configure(world: World, way: str, url: str) -> str:
 @pytest.mark.parametrize("front", ["proxy", "base"])
 def test_clone_and_push(world: World, repository: str, repositories: Path, front: str, way: str) -> None:
     """Both directions, by credential helper and by URL, through both fronts; what was pushed is there."""
-    base = "https://git.test" if front == "proxy" else world.told["GIT_URL"]
+    base = "https://git.example" if front == "proxy" else world.told["GIT_URL"]
     url = configure(world, way, f"{base}/{repository}")
     git(world, "clone", "-q", url, "work")
     work = world.home / "work"
@@ -59,7 +59,7 @@ def test_clone_and_push(world: World, repository: str, repositories: Path, front
     git(world, "push", "-q", "origin", "main", cwd=work)
     log = ["git", "-C", str(repositories / repository), "log", "--format=%an %s", "main"]
     assert subprocess.run(log, capture_output=True, text=True, check=True).stdout == "agent two\na one\n"
-    found = world.asked("git.test")
+    found = world.asked("git.example")
     assert found[0].get("authorization") is None
     assert {request.get("authorization") for request in found[1:]} <= {BASIC, None}
     assert SECRET not in "".join(file.read_text() for file in world.home.rglob("config"))
@@ -68,7 +68,7 @@ def test_clone_and_push(world: World, repository: str, repositories: Path, front
 
 def test_without_a_credential_git_is_told(world: World, repository: str) -> None:
     """The server's 401 reaches git as it came."""
-    said = git(world, "clone", f"https://git.test/{repository}", "work", check=False)
+    said = git(world, "clone", f"https://git.example/{repository}", "work", check=False)
     assert "could not read Username" in said
 
 
@@ -78,8 +78,8 @@ def test_a_repository_by_instead_of(world: World, repository: str) -> None:
     variables = {
         "GIT_CONFIG_COUNT": "1",
         "GIT_CONFIG_KEY_0": f"url.{told}/.insteadOf",
-        "GIT_CONFIG_VALUE_0": "https://git.test/",
+        "GIT_CONFIG_VALUE_0": "https://git.example/",
     }
     git(world, "config", "--global", "credential.helper", HELPER)
-    world.run("git", "clone", "-q", f"https://git.test/{repository}", "work", GIT_TERMINAL_PROMPT="0", **variables)
+    world.run("git", "clone", "-q", f"https://git.example/{repository}", "work", GIT_TERMINAL_PROMPT="0", **variables)
     assert world.fronts() == {"terminate"}

@@ -112,8 +112,8 @@ def call(world: World, build: Build, client: Client, *arguments: str) -> object:
 @pytest.mark.parametrize("client", PROXIED)
 def test_a_reference_through_the_proxy(world: World, built: Build, client: Client, method: str, path: str) -> None:
     """The client trusts the proxy's certificate, sends a reference, and the API gets the credential."""
-    assert call(world, built, client, method, f"https://api.test{path}", BEARER) == {"hello": "world"}
-    (request,) = world.asked("api.test")
+    assert call(world, built, client, method, f"https://api.example{path}", BEARER) == {"hello": "world"}
+    (request,) = world.asked("api.example")
     assert request.get("authorization") == f"Bearer {SECRET}".encode()
     assert world.fronts() == {"proxy"}
 
@@ -122,7 +122,7 @@ def test_a_reference_through_the_proxy(world: World, built: Build, client: Clien
 def test_a_reference_by_base_url(world: World, built: Build, client: Client) -> None:
     """The base URL is asked past the proxy that the environment names."""
     assert call(world, built, client, "POST", f"{world.told['API_URL']}/items", BEARER) == {"hello": "world"}
-    (request,) = world.asked("api.test")
+    (request,) = world.asked("api.example")
     assert request.get("authorization") == f"Bearer {SECRET}".encode()
     assert world.fronts() == {"terminate"}
 
@@ -130,14 +130,14 @@ def test_a_reference_by_base_url(world: World, built: Build, client: Client) -> 
 @pytest.mark.parametrize("client", PROXIED)
 def test_nothing_sent_and_the_credential_attached(world: World, built: Build, client: Client) -> None:
     """`inject` serves clients that know of no reference."""
-    assert call(world, built, client, "GET", "https://attached.test/hello") == {"hello": "world"}
+    assert call(world, built, client, "GET", "https://attached.example/hello") == {"hello": "world"}
     assert world.fronts() == {"proxy"}
 
 
 @pytest.mark.parametrize("client", [param for param in PROXIED if param.id != "java"])
 def test_a_box_by_the_proxy_s_url(boxed: World, built: Build, client: Client) -> None:
     """The token stands in the URL of the proxy; each of them shows it there, at once or when it is asked for it."""
-    assert call(boxed, built, client, "GET", "https://attached.test/hello") == {"hello": "world"}
+    assert call(boxed, built, client, "GET", "https://attached.example/hello") == {"hello": "world"}
     record = boxed.proxy.decisions(wait=5.0)[-1]
     assert (record["box"], record["verdict"], record["mode"]) == ("agent-1", "allow", "proxy")
 
@@ -168,7 +168,7 @@ def test_java_that_offers_http2_by_base_url(world: World, built: Build) -> None:
 @pytest.mark.parametrize("client", PROXIED)
 def test_a_host_that_is_nowhere_is_refused(world: World, built: Build, client: Client) -> None:
     """No client falls back to asking the host itself: the proxy is told, and refuses."""
-    said = world.run(*client.command(built, ["GET", "https://elsewhere.test/hello"]), check=False)
+    said = world.run(*client.command(built, ["GET", "https://elsewhere.example/hello"]), check=False)
     assert "hello" not in said.replace("/hello", "")
     (record,) = world.proxy.decisions(wait=5.0)
     assert (record["verdict"], record["mode"]) == ("deny", "connect")

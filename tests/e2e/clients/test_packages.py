@@ -8,7 +8,7 @@ from support.client_apis import CRATE, TARBALL, WHEEL
 from support.clients import REFERENCE, World, needs
 
 ENCODED = REFERENCE.replace("@", "%40").replace(":", "%3A")
-INDEX = f"https://__token__:{ENCODED}@pypi.test/simple/"
+INDEX = f"https://__token__:{ENCODED}@pypi.example/simple/"
 
 
 def installed(folder: Path) -> str:
@@ -62,7 +62,7 @@ def test_npm(world: World) -> None:
     """npm holds no token: the proxy attaches it by host."""
     (world.home / "package.json").write_text('{"private": true}')
     world.run(
-        "npm", "install", "--registry", "https://npm.test/", "--no-audit", "--no-fund", "--silent", "demo-of-ours"
+        "npm", "install", "--registry", "https://npm.example/", "--no-audit", "--no-fund", "--silent", "demo-of-ours"
     )
     assert world.run("node", "-p", "require('demo-of-ours')") == "installed\n"
     assert world.fronts() == {"proxy"}
@@ -78,6 +78,6 @@ def test_cargo(world: World) -> None:
         '[package]\nname = "mine"\nversion = "0.1.0"\nedition = "2021"\n'
         '[dependencies]\ndemo-of-ours = { version = "1", registry = "ours" }\n'
     )
-    world.run("cargo", "fetch", "-q", CARGO_REGISTRIES_OURS_INDEX="sparse+https://crates.test/")
+    world.run("cargo", "fetch", "-q", CARGO_REGISTRIES_OURS_INDEX="sparse+https://crates.example/")
     assert [path.read_bytes() for path in world.home.rglob("demo-of-ours-1.0.0.crate")] == [CRATE]
     assert world.fronts() == {"proxy"}

@@ -18,9 +18,9 @@ MODES = {"proxy": "proxy", "base": "terminate"}
 @pytest.mark.parametrize(
     ("name", "host", "said"),
     [
-        *((f"{sdk}{stream}", "llm.test", "Good day") for sdk in ("anthropic", "openai") for stream in ("", "-stream")),
-        ("PyGithub", "github.test", "It squeaks"),
-        ("boto3", "s3.test", "public"),
+        *((f"{sdk}{stream}", "llm.example", "Good day") for sdk in ("anthropic", "openai") for stream in ("", "-stream")),
+        ("PyGithub", "github.example", "It squeaks"),
+        ("boto3", "s3.example", "public"),
     ],
 )
 def test_python(world: World, front: str, name: str, host: str, said: str) -> None:
@@ -63,6 +63,6 @@ def test_javascript(
 )
 def test_gh(world: World, arguments: list[str], said: str) -> None:
     """gh takes the reference as its token, and asks over https only."""
-    found = world.run("gh", *arguments, GH_HOST="github.test", GH_ENTERPRISE_TOKEN=REFERENCE, GH_NO_UPDATE_NOTIFIER="1")
+    found = world.run("gh", *arguments, GH_HOST="github.example", GH_ENTERPRISE_TOKEN=REFERENCE, GH_NO_UPDATE_NOTIFIER="1")
     assert found.strip() == said
     assert world.fronts() == {"proxy"}

@@ -13,7 +13,7 @@ const options = {apiKey: reference, maxRetries: 0, ...(proxied && {fetch})}
 const calls = {
   async anthropic(stream) {
     const {default: Anthropic} = await import('@anthropic-ai/sdk')
-    const client = new Anthropic({...options, ...(proxied && {baseURL: 'https://llm.test'})})
+    const client = new Anthropic({...options, ...(proxied && {baseURL: 'https://llm.example'})})
     const asked = {model: 'm-1', max_tokens: 9, messages}
     if (!stream) return (await client.messages.create(asked)).content[0].text
     let text = ''
@@ -22,7 +22,7 @@ const calls = {
   },
   async openai(stream) {
     const {default: OpenAI} = await import('openai')
-    const client = new OpenAI({...options, baseURL: `${proxied ? 'https://llm.test' : process.env.LLM_URL}/v1`})
+    const client = new OpenAI({...options, baseURL: `${proxied ? 'https://llm.example' : process.env.LLM_URL}/v1`})
     const asked = {model: 'm-1', messages}
     if (!stream) return (await client.chat.completions.create(asked)).choices[0].message.content
     let text = ''
@@ -33,7 +33,7 @@ const calls = {
   },
   async octokit() {
     const {Octokit} = await import('@octokit/rest')
-    const base = proxied ? 'https://github.test' : process.env.GITHUB_BASE_URL
+    const base = proxied ? 'https://github.example' : process.env.GITHUB_BASE_URL
     const client = new Octokit({auth: reference, baseUrl: `${base}/api/v3`, ...(proxied && {request: {fetch}})})
     const found = await client.rest.issues.listForRepo({owner: 'acme', repo: 'widgets', state: 'open'})
     return found.data[0].title

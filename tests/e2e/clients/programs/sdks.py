@@ -13,7 +13,7 @@ def anthropic(*, stream: bool) -> str:
     import anthropic
 
     client = anthropic.Anthropic(
-        api_key=REFERENCE, max_retries=0, **({"base_url": "https://llm.test"} if proxied else {})
+        api_key=REFERENCE, max_retries=0, **({"base_url": "https://llm.example"} if proxied else {})
     )
     if stream:
         with client.messages.stream(model="m-1", max_tokens=9, messages=ASK) as events:
@@ -24,7 +24,7 @@ def anthropic(*, stream: bool) -> str:
 def openai(*, stream: bool) -> str:
     import openai
 
-    base = "https://llm.test" if proxied else os.environ["LLM_URL"]
+    base = "https://llm.example" if proxied else os.environ["LLM_URL"]
     client = openai.OpenAI(api_key=REFERENCE, max_retries=0, base_url=f"{base}/v1")
     if stream:
         events = client.chat.completions.create(model="m-1", messages=ASK, stream=True)
@@ -35,7 +35,7 @@ def openai(*, stream: bool) -> str:
 def github() -> str:
     from github import Auth, Github
 
-    base = "https://github.test" if proxied else os.environ["GITHUB_BASE_URL"]
+    base = "https://github.example" if proxied else os.environ["GITHUB_BASE_URL"]
     with Github(auth=Auth.Token(REFERENCE), base_url=f"{base}/api/v3", retry=None) as client:
         # It follows the `url` of what it is answered, which is the API's own; `lazy` has it make the URL itself.
         return client.get_repo("acme/widgets", lazy=not proxied).get_issue(7).title
@@ -47,7 +47,7 @@ def boto3() -> str:
     from botocore.config import Config
 
     config = Config(signature_version=UNSIGNED, s3={"addressing_style": "path"}, retries={"max_attempts": 1})
-    endpoint = {"endpoint_url": "https://s3.test"} if proxied else {}
+    endpoint = {"endpoint_url": "https://s3.example"} if proxied else {}
     client = boto3.client("s3", region_name="us-east-1", config=config, **endpoint)
     return client.get_object(Bucket="public", Key="a.txt")["Body"].read().decode()
 
