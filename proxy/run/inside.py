@@ -51,13 +51,13 @@ async def carry(path: str, reader: asyncio.StreamReader, writer: asyncio.StreamW
                 await end.wait_closed()
 
 
-async def listen(port: int, path: str) -> None:
-    """Listen on a port for as long as this process runs."""
+async def listen(port: int, path: str) -> asyncio.Server:
+    """Listen on a port, and carry what comes."""
 
     async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await carry(path, reader, writer)
 
-    await asyncio.start_server(accept, "127.0.0.1", port, limit=CHUNK)
+    return await asyncio.start_server(accept, "127.0.0.1", port, limit=CHUNK)
 
 
 def start(command: list[str], *, own_group: bool) -> "subprocess.Popen[bytes]":
@@ -86,9 +86,10 @@ def deliver(pid: int, data: bytes) -> None:
 async def main(control: socket.socket, forwards: list[str], command: list[str], *, own_group: bool) -> None:
     """Run to the program's end, and end this process."""
     loop = asyncio.get_running_loop()
+    servers = []  # kept, so that they go on
     for forward in forwards:
         port, _, path = forward.partition("=")
-        await listen(int(port), path)
+        servers.append(await listen(int(port), path))
     program: subprocess.Popen[bytes] | None = None
 
     def reap() -> None:
