@@ -18,7 +18,7 @@ MODES = {"proxy": "proxy", "base": "terminate"}
 @pytest.mark.parametrize(
     ("name", "host", "said"),
     [
-        *((f"{sdk}{stream}", "llm.example", "Good day") for sdk in ("anthropic", "openai") for stream in ("", "-stream")),
+        *((f"{sdk}{mode}", "llm.example", "Good day") for sdk in ("anthropic", "openai") for mode in ("", "-stream")),
         ("PyGithub", "github.example", "It squeaks"),
         ("boto3", "s3.example", "public"),
     ],
@@ -63,6 +63,7 @@ def test_javascript(
 )
 def test_gh(world: World, arguments: list[str], said: str) -> None:
     """gh takes the reference as its token, and asks over https only."""
-    found = world.run("gh", *arguments, GH_HOST="github.example", GH_ENTERPRISE_TOKEN=REFERENCE, GH_NO_UPDATE_NOTIFIER="1")
+    token = {"GH_HOST": "github.example", "GH_ENTERPRISE_TOKEN": REFERENCE, "GH_NO_UPDATE_NOTIFIER": "1"}
+    found = world.run("gh", *arguments, **token)
     assert found.strip() == said
     assert world.fronts() == {"proxy"}
