@@ -67,12 +67,10 @@ def boxed_proxy(
     tmp_path_factory: pytest.TempPathFactory, running: tuple[Proxy, Upstream, Path]
 ) -> Iterator[tuple[Proxy, dict[str, str]]]:
     """A second proxy before the same APIs, where every request names a box; and what its box is told."""
-    settings = {
-        "endpoints": [
-            e | {"listen": "127.0.0.1:0"} for e in running[0].settings["endpoints"] if e["name"] == "attached"
-        ],
-        "boxes": [{"name": "agent-1", "token": "env:BOX_TOKEN", "endpoints": ["attached"]}],
-    }
+    endpoints = running[0].settings["endpoints"]
+    names = [endpoint["name"] for endpoint in endpoints]
+    boxes = [{"name": "agent-1", "token": "env:BOX_TOKEN", "endpoints": names}]
+    settings = {"endpoints": endpoints, "boxes": boxes}
     environment = {"REAL_KEY": SECRET, "BOX_TOKEN": "token-of-agent-1-0001"}
     folder = tmp_path_factory.mktemp("boxed")
     with Proxy(folder, settings, environment, preamble=dialled_on(running[1].port)) as proxy:
@@ -85,6 +83,13 @@ def boxed(boxed_proxy: tuple[Proxy, dict[str, str]], world: World) -> World:
     proxy, told = boxed_proxy
     proxy.new_records()
     return World(proxy=proxy, upstream=world.upstream, home=world.home, told=told)
+
+
+@pytest.fixture(params=["open", "boxed"])
+def place(request: pytest.FixtureRequest) -> World:
+    """`world`, and again where there are boxes, so that the proxy's URL holds a token."""
+    found: World = request.getfixturevalue("world" if request.param == "open" else "boxed")
+    return found
 
 
 @pytest.fixture

@@ -66,6 +66,14 @@ def test_clone_and_push(world: World, repository: str, repositories: Path, front
     assert world.fronts() == {"proxy" if front == "proxy" else "terminate"}
 
 
+def test_a_box(boxed: World, repository: str) -> None:
+    """The token in the proxy's URL and the reference for the server are two credentials, each shown where it is for."""
+    git(boxed, "config", "--global", "credential.helper", HELPER)
+    git(boxed, "clone", "-q", f"https://git.example/{repository}", "work")
+    assert (boxed.home / "work" / "README").exists()
+    assert {record["box"] for record in boxed.proxy.decisions(wait=5.0) if record["verdict"] == "allow"} == {"agent-1"}
+
+
 def test_without_a_credential_git_is_told(world: World, repository: str) -> None:
     """The server's 401 reaches git as it came."""
     said = git(world, "clone", f"https://git.example/{repository}", "work", check=False)

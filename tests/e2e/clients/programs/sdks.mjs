@@ -39,5 +39,5 @@ const calls = {
     return found.data[0].title
   },
 }
-const [call, mode] = name.split('-')
-console.log(await calls[call](mode === 'stream'))
+const said = await calls[name](false)
+console.log(name === 'octokit' ? said : `${said}|${await calls[name](true)}`)

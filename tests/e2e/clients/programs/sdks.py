@@ -53,10 +53,8 @@ def boto3() -> str:
 
 
 CALLS = {
-    "anthropic": lambda: anthropic(stream=False),
-    "anthropic-stream": lambda: anthropic(stream=True),
-    "openai": lambda: openai(stream=False),
-    "openai-stream": lambda: openai(stream=True),
+    "anthropic": lambda: f"{anthropic(stream=False)}|{anthropic(stream=True)}",
+    "openai": lambda: f"{openai(stream=False)}|{openai(stream=True)}",
     "PyGithub": github,
     "boto3": boto3,
 }
