@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 
-_PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./|\[\]-]*")
+_PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]*")
 
 
 class Format(StrEnum):

@@ -1,9 +1,11 @@
 """Variables as text: what a reader of the format takes from it is the value, or the value is refused by name."""
 
 import json
+import os
 import shlex
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -84,6 +86,28 @@ def test_what_a_format_cannot_hold(value: str, form: str) -> None:
         written({"SOME_URL": value}, Format(form))
     assert "`SOME_URL`" in str(caught.value)
     assert value not in str(caught.value)
+
+
+READ = {"A": "http://127.0.0.1:8080", "B": "-Da=b -Dc=d|[::1]", "C": "a#b", "D": "$HOME", "E": '"', "F": "a|b", "G": ""}
+
+
+@pytest.mark.parametrize(
+    "reader",
+    [
+        pytest.param(["sh", "-c", '. ./env; printf \'%s\n\' "$A" "$B" "$C" "$D" "$E" "$F" "$G"'], id="sh"),
+        pytest.param(
+            ["node", "--env-file=env", "-e", "for (const name of 'ABCDEFG') console.log(process.env[name])"], id="node"
+        ),
+    ],
+)
+def test_dotenv_files_are_read_as_they_are_meant(tmp_path: Path, reader: list[str]) -> None:
+    """By a shell and by Node, which differ in much else."""
+    if shutil.which(reader[0]) is None:
+        pytest.skip(f"{reader[0]} is not installed")
+    (tmp_path / "env").write_text(written(READ, Format.DOTENV))
+    environment = {"PATH": os.environ["PATH"], "HOME": "/x"}
+    done = subprocess.run(reader, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == list(READ.values())
 
 
 @pytest.mark.parametrize(

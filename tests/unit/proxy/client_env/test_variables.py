@@ -1,5 +1,6 @@
 """The variables: each by the name that its client reads, and nothing of what was there lost that may stay."""
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -114,7 +115,7 @@ def test_java_takes_each_option_as_one(folder: str) -> None:
     found = told(files=trust(folder), environment={"JAVA_TOOL_OPTIONS": "-Da=b"})["JAVA_TOOL_OPTIONS"]
     done = subprocess.run(
         ["java", "-XshowSettings:properties", "-version"],
-        env={"PATH": "/usr/bin:/bin", "JAVA_TOOL_OPTIONS": found},
+        env={"PATH": os.environ["PATH"], "JAVA_TOOL_OPTIONS": found},
         capture_output=True,
         text=True,
         check=True,
@@ -152,7 +153,7 @@ def test_git_takes_the_base_url() -> None:
     """As git itself reads it."""
     done = subprocess.run(
         ["git", "ls-remote", "--get-url", "https://git.example/acme/widgets.git"],
-        env={"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", **told(proxy_url=None, git_urls=GIT)},
+        env={"PATH": os.environ["PATH"], "HOME": "/nonexistent", **told(proxy_url=None, git_urls=GIT)},
         capture_output=True,
         text=True,
         check=True,
