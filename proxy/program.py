@@ -10,7 +10,7 @@ import signal
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, final
+from typing import TYPE_CHECKING, Final, final
 
 from addons.audit import Audit
 from addons.chain import chain
@@ -18,11 +18,10 @@ from addons.front.layer import Limits
 from addons.front.pick import Front
 from addons.policy import Policies
 from addons.ports import StateUnavailable
-from proxy.admin import Admin, AdminServer
-from proxy.broker.state import State
-from proxy.broker.wiring import bundles
+from addons.record import Record
 from proxy.connection import table
 from proxy.decisionlog import FileLog, StreamLog, open_log
+from proxy.decisionlog.told import Told
 from proxy.decisionlog.writer import STDOUT
 from proxy.descriptors import raise_limit
 from proxy.listeners import Listener, Listeners, bind
@@ -32,13 +31,16 @@ from proxy.services import Services
 from proxy.settings import fixed_changes
 from proxy.settings.model import Listen, Settings
 from proxy.state import StartRefused, digest_key, private_directory
-from proxy.store import Store
 from proxy.tasks import spawn
 from proxy.tls.ca import load_ca
 from proxy.tls.leaves import Leaves
 from proxy.unsent import Unsent
 from proxy.upstream.pool import Pool, PoolLimits
 from proxy.watch import Watch, named_by
+
+if TYPE_CHECKING:
+    from proxy.admin import AdminServer
+    from proxy.broker.state import State
 
 log = logging.getLogger(__name__)
 
@@ -77,6 +79,7 @@ class Running:
         grace: seconds that running requests have at the end.
         say: shows one line to the operator.
         changed: called after each reload that was applied.
+        recorded: called with each record once it is in the decision log.
     """
 
     load: Callable[[], Settings] | None = None
@@ -84,6 +87,7 @@ class Running:
     grace: float = GRACE_SECONDS
     say: Callable[[str], None] = lambda _line: None
     changed: Callable[["Program"], None] = lambda _program: None
+    recorded: Callable[[Record], None] | None = None
 
 
 @final
@@ -103,7 +107,7 @@ class Program:
         self.ca = load_ca(directory)
         self._key = digest_key(directory)
         self._pools = (Pool(), Pool(_STREAMS))
-        self._state = None if settings.broker is None else State(settings.directory)
+        self._state = _state(settings)
         self._services = Services(*self._pools, self._state)
         self._policies = Policies(self._services.adopt(self._services.prepare(settings)))
         self._reloads = Reloads(running.load or (lambda: self.settings), self._apply, running.say, self._named)
@@ -143,7 +147,8 @@ class Program:
             raise SystemExit(1)
 
     async def _serve(self, ready: Callable[["Program"], None]) -> None:
-        audit = Audit(self._log, self._key, self._terse)
+        told = self._running.recorded
+        audit = Audit(self._log if told is None else Told(self._log, told), self._key, self._terse)
         addons = chain(Front(self._listeners.pick), audit)
         master = make_master(addons)
         work: list[asyncio.Task[None]] = []
@@ -151,6 +156,8 @@ class Program:
         try:
             self._take_signals()
             if self._state is not None and self.settings.broker is not None:
+                from proxy.store import Store  # here, as `_state`
+
                 self._state.store = await Store.open(self.settings.broker.database)
                 if twice := await self._twice(self.settings, frozenset()):
                     raise StartRefused("\n".join(twice))
@@ -174,9 +181,11 @@ class Program:
                 await self._state.close()
             await master.done()
 
-    async def _start_admin(self) -> AdminServer | None:
+    async def _start_admin(self) -> "AdminServer | None":
         if self.fronts.admin is None:
             return None
+        from proxy.admin import Admin  # here: a start without it need not wait for its libraries
+
         admin = Admin(
             settings=lambda: self.settings,
             decisions=self._log,
@@ -260,6 +269,8 @@ class Program:
         found = {*(self._running.files or ()), *(path for path in named if path is not None)}
         if broker is not None:
             found |= {secret.grant_path for secret in broker.secrets if secret.grant_path is not None}
+            from proxy.broker.wiring import bundles  # here, as `_state`
+
             found |= bundles(broker).keys()
         return found | self._reloads.blamed
 
@@ -269,6 +280,15 @@ class Program:
     def _tell_limit(self, settings: Settings) -> None:
         if warning := raise_limit(settings.limits.clients, PoolLimits().total):
             self._running.say(f"warning: {warning}")
+
+
+def _state(settings: Settings) -> "State | None":
+    """What the broker remembers. Its database's libraries take time to load, so they are where there is a broker."""
+    if settings.broker is None:
+        return None
+    from proxy.broker.state import State
+
+    return State(settings.directory)
 
 
 async def _end(work: Sequence[asyncio.Task[None]]) -> None:

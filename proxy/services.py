@@ -4,20 +4,22 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import final
+from typing import TYPE_CHECKING, final
 
 from addons.boxes import Box, Boxes
 from addons.gate import Gate
 from addons.policy import Judged, Policy, Relayed, Service, Tunnels
 from grants.endpoint import Endpoint
 from grants.message import Origin
-from proxy.broker.state import State
-from proxy.broker.wiring import Maker, Wiring, bundles, needs_trust, references
 from proxy.capture import CaptureFile
 from proxy.secrets import EndpointVault, parse_source
 from proxy.settings.model import Assurance, EndpointSettings, Settings, is_written_inside
 from proxy.state import StartRefused, reason
 from proxy.upstream import Dialler, Pool, StreamingClient, Trust, TrustInvalid, UpstreamClient
+
+if TYPE_CHECKING:
+    from proxy.broker.state import State
+    from proxy.broker.wiring import Wiring
 
 BOXES = "boxes"
 """The name of the vault that holds the boxes' tokens, for messages."""
@@ -45,7 +47,7 @@ class Prepared:
     settings: Settings
     parts: tuple[_Parts, ...] = field(repr=False)
     boxes: EndpointVault | None = field(repr=False)
-    broker: Wiring | None = field(default=None, repr=False)
+    broker: "Wiring | None" = field(default=None, repr=False)
 
 
 @final
@@ -61,7 +63,7 @@ class Services:
         state: what the broker remembers; None where there is no broker.
     """
 
-    def __init__(self, judged: Pool, streams: Pool, state: State | None = None) -> None:
+    def __init__(self, judged: Pool, streams: Pool, state: "State | None" = None) -> None:
         self._state = state
         self._pool = judged
         self._streams = streams
@@ -112,6 +114,7 @@ class Services:
         broker = None
         if prepared.broker is not None and self._state is not None:
             vaults.update(prepared.broker.vaults)
+            from proxy.broker.wiring import Maker  # here, as below
 
             def gate(name: str, limit: int) -> Gate:
                 return gates.setdefault(name, self._gate(name, limit))[1]
@@ -132,9 +135,11 @@ class Services:
         problems += vault.check()
         return vault
 
-    def _broker(self, settings: Settings, vaults: dict[str, EndpointVault], problems: list[str]) -> Wiring | None:
+    def _broker(self, settings: Settings, vaults: dict[str, EndpointVault], problems: list[str]) -> "Wiring | None":
         if settings.broker is None:
             return None
+        from proxy.broker.wiring import Wiring, bundles, needs_trust, references  # here: its libraries are slow to load
+
         own = {
             key: self._vault("broker", {name: reference}, settings, problems)
             for key, (name, reference) in references(settings).items()

@@ -11,6 +11,7 @@ from grants.canonical import parse_authority
 from grants.message import Authority, Origin
 from grants.place import Place
 from grants.problems import quoted
+from proxy.client_env.names import RESERVED
 from proxy.settings.grantfiles import Grants
 from proxy.settings.inject import load_inject
 from proxy.settings.model import Assurance, EndpointSettings, Listen, TcpListen
@@ -21,6 +22,7 @@ from proxy.settings.values import parse_listen, parse_path, read
 
 _NAME = re.compile(r"[A-Za-z0-9._:\[\]-]{1,253}")
 _SECRET_NAME = re.compile(r"[A-Za-z0-9._/-]+")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 
 # A relayed stream may last: what bounds it is that something moves.
 _USUAL_TOTAL = {Assurance.SEMANTIC: 60.0, Assurance.TRUSTED_UPSTREAM: 24 * 3600.0}
@@ -56,6 +58,7 @@ def load_endpoint(place: Place, *, directory: Path, grants: Grants) -> Candidate
     grant = grants.load(grant_path, path) if path and grant_path else None
     secrets, inject = _secrets(place, directory), load_inject(place)
     hosts = _hosts(place, listen)
+    env = _env(place)
     ca = load_ca(place, upstream, directory)
     connect, total, idle = load_timeouts(place)
     if assurance:
@@ -80,6 +83,7 @@ def load_endpoint(place: Place, *, directory: Path, grants: Grants) -> Candidate
         listen=listen,
         ca=ca,
         hosts=hosts,
+        env=env,
         allow_inside=place.flag("allowInside"),
         capture=place.flag("capture"),
         websocket=place.flag("websocket"),
@@ -130,6 +134,21 @@ def _hosts(place: Place, listen: Listen | None) -> tuple[Authority, ...]:
         else:
             hosts.append(authority if _has_port(item.text) else Authority(host=authority.host, port=port))
     return tuple(hosts)
+
+
+def _env(place: Place) -> tuple[str, ...]:
+    if place.has("env") and not place.has("listen"):
+        place.key_problem("env", "needs `listen`, whose URL the variables hold; add that, or leave it out")
+    names: list[str] = []
+    for item in place.items("env"):
+        if not _VARIABLE.fullmatch(item.text):
+            item.problem(f"is {quoted(item.text)}; write the name of a variable, such as `API_BASE_URL`")
+        elif item.text in RESERVED:
+            item.problem(f"is {quoted(item.text)}, which leads clients to the proxy itself; write another name")
+        elif item.text in names:
+            item.problem(f"is {quoted(item.text)}, which is listed already; keep one of them")
+        names.append(item.text)
+    return tuple(names)
 
 
 def _has_port(text: str) -> bool:

@@ -175,6 +175,7 @@ def test_the_schema_knows_every_word(field: str, words: Iterable[str]) -> None:
         pytest.param({"secret_refs": ["ghp value"]}, "secret_refs", id="value-as-reference"),
         pytest.param({"signals": ["x"]}, "signals", id="unknown-signal"),
         pytest.param({"labels": ["Set-Cookie: x"]}, "labels", id="header-as-label"),
+        pytest.param({"labels": ["tls-alert:UNKNOWN_CA"]}, "labels", id="alert-as-openssl-has-it"),
         pytest.param({"status": 42}, "status", id="no-status"),
         pytest.param({"bytes_in": -1}, "bytes_in", id="negative"),
         pytest.param({"seq": 0}, "seq", id="seq-zero"),
