@@ -5,7 +5,9 @@ done later on.
 
 SQLite: a file for its owner alone, in WAL mode. One connection a process writes; for other processes it waits by
 `busy_timeout`, with what is left of that bound. `synchronous=FULL` puts a commit on the disk before it returns.
-Readers see what was committed last, by any process. Around everything that is done the file is looked at.
+Readers see what was committed last, by any process. Around everything that is done the files are looked at, and only
+where nothing is wrong with them may a connection that closes tidy up: the last one writes the log into the file and
+removes it, and would undo with its own what another process did in theirs.
 
 PostgreSQL: asyncpg, which reads the URL itself, with all that it takes from libpq (`sslmode`, `PGPASSWORD` and
 so on). A connection that died while it was idle is replaced.
@@ -15,7 +17,8 @@ import asyncio
 import os
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, final
 
@@ -114,6 +117,7 @@ class Engines:
                 connection.info[_LEFT] = left
                 async with connection.begin():
                     yield connection
+                    await self._check()  # while it can still be undone
             await self._check(written=True)
 
     async def _check(self, *, written: bool = False) -> None:
@@ -194,9 +198,24 @@ def _make_file(path: Path) -> None:
         ) from None
 
 
+class _Connection(sqlite3.Connection):
+    """Leaves the log as it is when it closes, unless nothing is wrong."""
+
+    def __init__(self, intact: Intact, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._intact = intact
+        self.setconfig(sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, True)
+
+    def close(self) -> None:
+        with suppress(sqlite3.ProgrammingError):  # it is closed already
+            self.setconfig(sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, not self._intact.whole)
+        super().close()
+
+
 def _sqlite(path: Path) -> Engines:
     url = URL.create("sqlite+aiosqlite", database=str(path))
-    arguments = {"timeout": _WAIT_SECONDS}
+    intact = Intact(path)
+    arguments = {"timeout": _WAIT_SECONDS, "factory": partial(_Connection, intact)}
     reads = create_async_engine(
         url,
         connect_args=arguments,
@@ -221,7 +240,7 @@ def _sqlite(path: Path) -> Engines:
         connection.exec_driver_sql(f"PRAGMA busy_timeout={round(connection.info[_LEFT] * 1000)}")
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
-    return Engines(reads, writes, places=1, intact=Intact(path))
+    return Engines(reads, writes, places=1, intact=intact)
 
 
 async def _to_wal(path: Path) -> None:

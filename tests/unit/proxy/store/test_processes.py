@@ -22,7 +22,7 @@ from grants.broker.fountain import Kind
 from proxy.settings.broker_model import Database, PostgresDatabase, SqliteDatabase
 from proxy.state import StartRefused
 from proxy.store import Store, StoreUnavailable
-from proxy.store.intact import _held
+from proxy.store.held import held
 from proxy.store.schema import METADATA, STEPS
 
 ROOT = Path(__file__).parents[4]
@@ -446,7 +446,7 @@ def test_one_store_that_closes_leaves_another_s_locks(tmp_path: Path) -> None:
         )
         assert b"database is locked" in (await asked.communicate())[1]
         await two.close()
-        assert not _held
+        assert not held
 
     asyncio.run(work())
 
