@@ -6,7 +6,7 @@ name: a box that is removed leaves nothing to one that is given its name later.
 
 import hmac
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final, Self, final
 
 from sqlalchemy import ColumnElement, Executable, Row, Select, Table, and_, delete, or_, select, update
@@ -26,6 +26,8 @@ from .tokens import digest, new_grant, new_token
 from .values import IssuedGrant, StoredBox, StoredReport, VisitorGrant
 
 _CREDENTIALS: Final = ("env:", "file:")
+_AT_ONCE: Final = 400
+"""Digests in one question, fewer than either database takes parameters."""
 _KEEP_GRANTS: Final = 30 * 24 * 3600.0
 """How long a grant that has ended is still listed."""
 
@@ -58,13 +60,22 @@ class Store:
 
     async def box_by_token(self, token: bytes, *, now: float) -> StoredBox | None:
         """The box whose token this is, or was before a rotation whose grace has not ended."""
-        wanted = digest(token)
-        still = and_(BOXES.c.previous_digest == wanted, BOXES.c.previous_until > _stored(now))
-        found = await self._first(BOXES, or_(BOXES.c.token_digest == wanted, still), BOXES.c.removed.is_(None))
-        if found is None:
-            return None
-        held = (found.token_digest or "", found.previous_digest or "")
-        return _box(found) if any(hmac.compare_digest(one, wanted) for one in held) else None
+        return (await self.boxes_by_tokens((token,), now=now)).get(token)
+
+    async def boxes_by_tokens(self, tokens: Collection[bytes], *, now: float) -> dict[bytes, StoredBox]:
+        """Of these texts those that are a box's token, or were before a rotation whose grace has not ended."""
+        wanted = {digest(token): token for token in tokens}
+        asked, found = sorted(wanted), {}
+        for start in range(0, len(asked), _AT_ONCE):
+            some = asked[start : start + _AT_ONCE]
+            still = and_(BOXES.c.previous_digest.in_(some), BOXES.c.previous_until > _stored(now))
+            where = and_(or_(BOXES.c.token_digest.in_(some), still), BOXES.c.removed.is_(None))
+            for row in await self._all(select(BOXES).where(where)):
+                live = row.previous_until is not None and row.previous_until > _stored(now)
+                for held in (row.token_digest, row.previous_digest if live else None):
+                    if held in wanted:
+                        found[wanted[held]] = _box(row)
+        return found
 
     async def box_by_name(self, name: str) -> StoredBox | None:
         """The box of that name."""

@@ -8,19 +8,20 @@ import hashlib
 import secrets
 from typing import Final
 
-BOX_PREFIX: Final = "gpx_"
+from grants.broker.issued import BYTES, PREFIX
+
+BOX_PREFIX: Final = PREFIX.decode()
 GRANT_PREFIX: Final = "gpv_"
-_BYTES: Final = 32
 
 
 def new_token() -> str:
-    """A box's token."""
-    return BOX_PREFIX + secrets.token_urlsafe(_BYTES)
+    """A box's token. Its form is how one is told in a text (`grants.broker.issued`)."""
+    return BOX_PREFIX + secrets.token_urlsafe(BYTES)
 
 
 def new_grant() -> str:
     """A visitor's grant: printable ASCII without spaces, as the `chant-grant` field needs it."""
-    return GRANT_PREFIX + secrets.token_urlsafe(_BYTES)
+    return GRANT_PREFIX + secrets.token_urlsafe(BYTES)
 
 
 def digest(value: bytes) -> str:
