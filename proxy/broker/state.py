@@ -1,7 +1,7 @@
 """What the broker remembers, as the chain asks for it: the store, opened at the start and kept through reloads."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Final, final
 
@@ -10,9 +10,9 @@ from addons.broker.parts import Credential, Visitor
 from addons.ports import StateUnavailable
 from grants.broker.declaration import Report
 from grants.broker.fountain import Holding, Kind
+from grants.broker.issued import is_issued
 from proxy.secrets import EndpointVault, ReferenceInvalid, parse_source
-from proxy.store import Store, StoredBox
-from proxy.store.tokens import BOX_PREFIX
+from proxy.store import Store, StoredBox, StoreUnsure
 
 VISITOR: Final = "visitor"
 _VAULTS: Final = 256
@@ -32,18 +32,26 @@ class State:
     def __init__(self, directory: Path, *, clock: Callable[[], float] = time.time) -> None:
         self.store: Store | None = None
         self._directory = directory
+        self._unsure: set[str] = set()
         self._clock = clock
         self._vaults: dict[str, EndpointVault] = {}
 
     async def find(self, token: bytes) -> Box | None:
         """See `AddedBoxes`. What has not the form of a token is not looked for."""
-        if not token.startswith(BOX_PREFIX.encode()):
-            return None
-        return _box(await self._open().box_by_token(token, now=self._clock()))
+        return (await self.find_all((token,))).get(token)
+
+    async def find_all(self, tokens: Collection[bytes]) -> dict[bytes, Box]:
+        """See `AddedBoxes`."""
+        asked = [token for token in tokens if is_issued(token)]
+        if not asked:
+            return {}
+        found = await self._open().boxes_by_tokens(asked, now=self._clock())
+        return {token: _box(box) for token, box in found.items()}
 
     async def named(self, name: str) -> Box | None:
         """See `AddedBoxes`."""
-        return _box(await self._open().box_by_name(name))
+        found = await self._open().box_by_name(name)
+        return None if found is None else _box(found)
 
     async def added_too(self, names: frozenset[str]) -> tuple[str, ...]:
         """Those of `names`, which are in the settings, that were added as well: what a box has, it has by its name."""
@@ -52,11 +60,16 @@ class State:
     async def report_of(self, box: str) -> Report | None:
         """See `BrokerState`."""
         found = await self._open().report_of(box)
-        return None if found is None else found.report
+        return None if found is None or box in self._unsure else found.report
 
     async def save_report(self, box: str, report: Report, *, at: str) -> None:
-        """See `BrokerState`."""
-        await self._open().save_report(box, report, at=at)
+        """See `BrokerState`. What was refused may be stored all the same: then nothing is in force until the next."""
+        try:
+            await self._open().save_report(box, report, at=at)
+        except StoreUnsure:
+            self._unsure.add(box)
+            raise
+        self._unsure.discard(box)
 
     async def visitor(self, grant: bytes, box: str) -> Visitor | None:
         """See `BrokerState`. The credential is where the grant says; None where that is nowhere."""
@@ -73,6 +86,10 @@ class State:
     async def owners(self, identifiers: frozenset[str]) -> tuple[Holding, ...]:
         """See `BrokerState`."""
         return await self._open().owners(identifiers)
+
+    async def ready(self, box: str) -> None:
+        """See `BrokerState`."""
+        await self._open().ready(box)
 
     async def learn(self, box: str, kind: Kind, identifier: str) -> bool:
         """See `BrokerState`."""
@@ -103,5 +120,5 @@ class State:
         return vault
 
 
-def _box(found: StoredBox | None) -> Box | None:
-    return None if found is None else Box(name=found.name, endpoints=found.endpoints, tunnels=found.tunnels)
+def _box(found: StoredBox) -> Box:
+    return Box(name=found.name, endpoints=found.endpoints, tunnels=found.tunnels)

@@ -1,6 +1,6 @@
 """What the broker must remember: boxes, their last reports, visitor grants, and what each box owns at Fountain."""
 
-from .errors import BoxExists, BoxUnknown, StoreUnavailable
+from .errors import BoxExists, BoxUnknown, StoreUnavailable, StoreUnsure
 from .store import Store
 from .values import IssuedGrant, StoredBox, StoredReport, VisitorGrant
 
@@ -10,6 +10,7 @@ __all__ = [
     "IssuedGrant",
     "Store",
     "StoreUnavailable",
+    "StoreUnsure",
     "StoredBox",
     "StoredReport",
     "VisitorGrant",

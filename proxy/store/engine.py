@@ -30,7 +30,7 @@ from proxy.settings.broker_model import Database, PostgresDatabase, SqliteDataba
 from proxy.state import PRIVATE_FILE, StartRefused, reason, require_private
 from proxy.tasks import spawn
 
-from .errors import StoreUnavailable, cause
+from .errors import StoreUnavailable, StoreUnsure, cause
 from .intact import Intact
 from .migrate import SchemaNewer, migrate
 from .turns import Turns
@@ -89,6 +89,7 @@ class Engines:
 
         Raises:
             StoreUnavailable: whatever the database or its driver raises, or the transaction could not begin in time.
+            StoreUnsure: it failed when it was to be made durable, or after that.
         """
         return await self._whole(self._begun, work)
 
@@ -115,10 +116,17 @@ class Engines:
             await self._check()
             async with self._writes.connect() as connection:
                 connection.info[_LEFT] = left
-                async with connection.begin():
-                    yield connection
-                    await self._check()  # while it can still be undone
-            await self._check(written=True)
+                ending = False
+                try:
+                    async with connection.begin():
+                        yield connection
+                        await self._check()  # while it can still be undone
+                        ending = True
+                    await self._check(written=True)
+                except TROUBLES as error:
+                    if ending:
+                        raise StoreUnsure(cause(error)) from None
+                    raise
 
     async def _check(self, *, written: bool = False) -> None:
         """Before and after: what was done to a file that was lost meanwhile is nowhere."""

@@ -10,10 +10,11 @@ from addons.ports import StateUnavailable
 
 
 class StoreUnavailable(StateUnavailable):
-    """The database did not answer, or refused. Nothing is known about what was asked, so nothing may be allowed.
+    """The database did not answer, or refused. Nothing is known about what was asked, so nothing may be allowed."""
 
-    A write that failed so may still have been done: the answer can be what was lost.
-    """
+
+class StoreUnsure(StoreUnavailable):
+    """A change may have been made all the same: what was lost can be the answer. Every other one that fails was not."""
 
 
 class BoxExists(Exception):

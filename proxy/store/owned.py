@@ -1,8 +1,9 @@
 """What boxes own at Fountain, in rows: a learned id is one box's, a given one as many boxes' as the operator says."""
 
+import secrets
 from typing import Any, Final
 
-from sqlalchemy import select
+from sqlalchemy import delete, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from grants.broker.fountain import Holding, Kind, is_id
@@ -29,6 +30,13 @@ async def learn(connection: AsyncConnection, insert: Any, box: str, kind: Kind, 
     row = {**given(box, kind, identifier), "learned": 1}
     await connection.execute(insert(OWNED).values(**row).on_conflict_do_nothing())
     return box in (await connection.execute(holders)).scalars().all()
+
+
+async def rehearse(connection: AsyncConnection, insert: Any, box: str) -> None:
+    """Put a row in and take it out again, in a transaction: that it ends well shows that one can be learned now."""
+    row = given(box, Kind.CONVERSATION, secrets.token_hex(16))
+    await connection.execute(insert(OWNED).values(**row))
+    await connection.execute(delete(OWNED).where(OWNED.c.box == box, OWNED.c.id == row["id"]))
 
 
 async def owners(connection: AsyncConnection, identifiers: frozenset[str]) -> tuple[Holding, ...]:

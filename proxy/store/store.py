@@ -15,12 +15,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from grants.broker.declaration import Declaration, Report
 from grants.broker.fountain import Holding, Kind, is_id
-from grants.jsontext import JsonValue
 from proxy.settings.broker_model import Database
 
 from .engine import Engines, open_engines
-from .errors import BoxExists, BoxUnknown, StoreUnavailable
-from .owned import given, learn, owners
+from .errors import BoxExists, BoxUnknown, StoreUnavailable, StoreUnsure
+from .owned import given, learn, owners, rehearse
+from .rows import box_of, grant_of, json_text, stored
 from .schema import BOXES, GRANTS, OWNED, REPORTS
 from .tokens import digest, new_grant, new_token
 from .values import IssuedGrant, StoredBox, StoredReport, VisitorGrant
@@ -68,26 +68,26 @@ class Store:
         asked, found = sorted(wanted), {}
         for start in range(0, len(asked), _AT_ONCE):
             some = asked[start : start + _AT_ONCE]
-            still = and_(BOXES.c.previous_digest.in_(some), BOXES.c.previous_until > _stored(now))
+            still = and_(BOXES.c.previous_digest.in_(some), BOXES.c.previous_until > stored(now))
             where = and_(or_(BOXES.c.token_digest.in_(some), still), BOXES.c.removed.is_(None))
             for row in await self._all(select(BOXES).where(where)):
-                live = row.previous_until is not None and row.previous_until > _stored(now)
+                live = row.previous_until is not None and row.previous_until > stored(now)
                 for held in (row.token_digest, row.previous_digest if live else None):
                     if held in wanted:
-                        found[wanted[held]] = _box(row)
+                        found[wanted[held]] = box_of(row)
         return found
 
     async def box_by_name(self, name: str) -> StoredBox | None:
         """The box of that name."""
         found = await self._first(BOXES, BOXES.c.name == name, BOXES.c.removed.is_(None))
-        return None if found is None else _box(found)
+        return None if found is None else box_of(found)
 
     async def list_boxes(self, *, removed: bool = False) -> tuple[StoredBox, ...]:
         """All boxes by name; with `removed` those too that are no more."""
         wanted = select(BOXES).order_by(BOXES.c.name, BOXES.c.id)
         if not removed:
             wanted = wanted.where(BOXES.c.removed.is_(None))
-        return tuple(_box(row) for row in await self._all(wanted))
+        return tuple(box_of(row) for row in await self._all(wanted))
 
     async def add_box(
         self,
@@ -107,9 +107,9 @@ class Store:
         row = {
             "name": name,
             "token_digest": digest(token.encode()),
-            "endpoints": _json(sorted(endpoints)),
+            "endpoints": json_text(sorted(endpoints)),
             "tunnels": int(tunnels),
-            "created": _stored(now),
+            "created": stored(now),
         }
         own = [given(name, kind, identifier) for kind, identifier in owned]
 
@@ -137,8 +137,8 @@ class Store:
             .values(
                 token_digest=digest(token.encode()),
                 previous_digest=BOXES.c.token_digest if grace > 0 else None,
-                previous_until=_stored(now + grace) if grace > 0 else None,
-                rotated=_stored(now),
+                previous_until=stored(now + grace) if grace > 0 else None,
+                rotated=stored(now),
             )
         )
         if await self._change(change) == 0:
@@ -154,7 +154,7 @@ class Store:
         change = (
             update(BOXES)
             .where(BOXES.c.name == name, BOXES.c.removed.is_(None))
-            .values(token_digest=None, previous_digest=None, previous_until=None, removed=_stored(now))
+            .values(token_digest=None, previous_digest=None, previous_until=None, removed=stored(now))
         )
 
         async def work(connection: AsyncConnection) -> None:
@@ -170,18 +170,25 @@ class Store:
         """Put a report in place of the last one. It is durable, and seen by every process, when this returns.
 
         `at` is when it was taken, as the box is told; it comes back as it is.
+
+        Raises:
+            StoreUnsure: it may be there all the same.
         """
         row = {
             "declaration": report.declaration.to_json(),
-            "listing": None if report.listing is None else _json(report.listing),
-            "spend": None if report.spend is None else _json(report.spend),
+            "listing": None if report.listing is None else json_text(report.listing),
+            "spend": None if report.spend is None else json_text(report.spend),
             "at": at,
         }
         statement = self._insert(REPORTS).values(box=box, **row)
         await self._change(statement.on_conflict_do_update(index_elements=["box"], set_=row))
         # Who reads has nothing of it in memory yet, so this reads what is stored, and finds where that is damaged.
-        if await self._first(REPORTS, REPORTS.c.box == box) is None:
-            raise StoreUnavailable("what was stored is not there")
+        try:
+            found = await self._first(REPORTS, REPORTS.c.box == box)
+        except StoreUnavailable as unavailable:
+            raise StoreUnsure(str(unavailable)) from None
+        if found is None:
+            raise StoreUnsure("what was stored is not there")
 
     async def report_of(self, box: str) -> StoredReport | None:
         """The last report. None: the box has never reported, or what is stored is damaged; then nothing is allowed."""
@@ -214,12 +221,12 @@ class Store:
             "box": box,
             "principal": principal,
             "credential": credential,
-            "issued": _stored(now),
-            "expires": _stored(expires),
+            "issued": stored(now),
+            "expires": stored(expires),
         }
 
         async def work(connection: AsyncConnection) -> int:
-            await connection.execute(delete(GRANTS).where(GRANTS.c.expires < _stored(now - _KEEP_GRANTS)))
+            await connection.execute(delete(GRANTS).where(GRANTS.c.expires < stored(now - _KEEP_GRANTS)))
             return int(await connection.scalar(self._insert(GRANTS).values(**row).returning(GRANTS.c.id)))
 
         return IssuedGrant(id=await self._engines.write(work), value=value, expires=expires)
@@ -231,19 +238,19 @@ class Store:
             GRANTS,
             GRANTS.c.digest == wanted,
             GRANTS.c.box == box,
-            GRANTS.c.expires > _stored(now),
+            GRANTS.c.expires > stored(now),
             GRANTS.c.revoked.is_(None),
         )
         if found is None or not hmac.compare_digest(found.digest, wanted):
             return None
-        return _grant(found) if found.credential.startswith(_CREDENTIALS) else None
+        return grant_of(found) if found.credential.startswith(_CREDENTIALS) else None
 
     async def list_grants(self, box: str | None = None) -> tuple[VisitorGrant, ...]:
         """The grants, of one box or of all, oldest first; those that ended a month ago or earlier may be gone."""
         wanted = select(GRANTS).order_by(GRANTS.c.id)
         if box is not None:
             wanted = wanted.where(GRANTS.c.box == box)
-        return tuple(_grant(row) for row in await self._all(wanted))
+        return tuple(grant_of(row) for row in await self._all(wanted))
 
     async def revoke(
         self, *, now: float, number: int | None = None, box: str | None = None, principal: str | None = None
@@ -257,14 +264,14 @@ class Store:
         wanted = [column == value for column, value in given if value is not None]
         if not wanted:
             raise ValueError("which grants?")
-        live = (GRANTS.c.revoked.is_(None), GRANTS.c.expires > _stored(now))
-        change = update(GRANTS).where(*wanted, *live).values(revoked=_stored(now)).returning(GRANTS)
+        live = (GRANTS.c.revoked.is_(None), GRANTS.c.expires > stored(now))
+        change = update(GRANTS).where(*wanted, *live).values(revoked=stored(now)).returning(GRANTS)
 
         async def work(connection: AsyncConnection) -> Sequence[Row[Any]]:
             rows: Sequence[Row[Any]] = (await connection.execute(change)).all()
             return rows
 
-        ended = [_grant(row) for row in await self._engines.write(work)]
+        ended = [grant_of(row) for row in await self._engines.write(work)]
         return tuple(sorted(ended, key=lambda grant: grant.id))
 
     # --- what a box owns -----------------------------------------------------------------------------------------
@@ -284,6 +291,10 @@ class Store:
         if not is_id(identifier):
             return False
         return await self._engines.write(lambda connection: learn(connection, self._insert, box, kind, identifier))
+
+    async def ready(self, box: str) -> None:
+        """Show that the box can learn something now: a change to the same table is made durable, and leaves nothing."""
+        await self._engines.write(lambda connection: rehearse(connection, self._insert, box))
 
     async def owners(self, identifiers: frozenset[str]) -> tuple[Holding, ...]:
         """Which boxes own these ids, of whatever kind."""
@@ -317,39 +328,3 @@ class Store:
 async def _forget(connection: AsyncConnection, box: str) -> None:
     for table in (REPORTS, OWNED, GRANTS):
         await connection.execute(delete(table).where(table.c.box == box))
-
-
-def _stored(seconds: float) -> int:
-    return round(seconds * 1000)
-
-
-def _seconds(stored: int | None) -> float | None:
-    return None if stored is None else stored / 1000
-
-
-def _json(value: JsonValue | Sequence[str]) -> str:
-    return json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-
-
-def _box(row: Row[Any]) -> StoredBox:
-    return StoredBox(
-        name=row.name,
-        endpoints=frozenset(json.loads(row.endpoints)),
-        tunnels=bool(row.tunnels),
-        created=row.created / 1000,
-        rotated=_seconds(row.rotated),
-        previous_until=_seconds(row.previous_until),
-        removed=_seconds(row.removed),
-    )
-
-
-def _grant(row: Row[Any]) -> VisitorGrant:
-    return VisitorGrant(
-        id=row.id,
-        box=row.box,
-        principal=row.principal,
-        credential=row.credential,
-        issued=row.issued / 1000,
-        expires=row.expires / 1000,
-        revoked=_seconds(row.revoked),
-    )
