@@ -1,6 +1,7 @@
 """The broker's refusals. Their texts are for whoever writes the box: they name what would allow the request."""
 
-from grants.broker.fountain import MOST_STEPS, MOST_TEXTS, Kind
+from grants.broker.bounded import MOST_VALUES
+from grants.broker.fountain import MAX_NAME, MOST_STEPS, MOST_TEXTS, Fault, Kind
 from grants.decision import Deny, Reason, Rule
 
 
@@ -29,19 +30,52 @@ def not_own(kind: Kind | None) -> Deny:
     return denied(Reason.NOT_OWN, detail, 404)
 
 
-def countless() -> Deny:
-    """The request holds too much for what it names to be told."""
-    return bad(
-        Reason.BODY_TOO_LARGE,
-        f"a request to Fountain holds at most {MOST_TEXTS:,} different texts that could be ids, and {MOST_STEPS:,} "
-        "values; send less at once",
-        413,
+def untold(fault: Fault) -> Deny:
+    """What a request to Fountain names cannot be told."""
+    match fault:
+        case Fault.FULL:
+            detail = (
+                f"a request to Fountain holds at most {MOST_TEXTS:,} different texts that could be ids, and "
+                f"{MOST_STEPS:,} values; send less at once"
+            )
+            return bad(Reason.BODY_TOO_LARGE, detail, 413)
+        case Fault.OVERRIDE:
+            detail = "`_method` and other overrides are not taken here; send the request with its own method"
+            return bad(Reason.METHOD, detail)
+        case Fault.UNREAD:
+            detail = (
+                "a parameter or header field that begins with `{` or `[` is read as JSON, and one here is not strict "
+                "JSON; send it as that, with `&` and `;` percent-encoded, or begin it otherwise"
+            )
+            return bad(Reason.QUERY_MALFORMED, detail)
+        case _:
+            inside = fault is Fault.LONG_MEMBER
+            what, reason = ("member", Reason.BODY_SCHEMA) if inside else ("parameter", Reason.QUERY_TOO_LONG)
+            return bad(reason, f"the name of a {what} has at most {MAX_NAME:,} characters here; send a shorter one")
+
+
+def countless_values() -> Deny:
+    """The body has too many values to be read without holding up others."""
+    detail = f"a JSON body holds at most {MOST_VALUES:,} values; send it in several parts"
+    return bad(Reason.BODY_TOO_LARGE, detail, 413)
+
+
+def multiplied(most: int) -> Deny:
+    """The questions repeat the body too often."""
+    detail = (
+        f"each question is asked with the whole state: the body's size times its questions is at most {most:,} bytes; "
+        "ask fewer at once"
     )
+    return bad(Reason.BODY_TOO_LARGE, detail, 413)
 
 
-def another_method() -> Deny:
-    """A name in the request stands for the method, which would be another than the one that was allowed."""
-    return bad(Reason.METHOD, "`_method` and other overrides are not taken here; send the request with its own method")
+def unlearned(kind: Kind) -> Deny:
+    """Something was created, and is not known to be the box's. No invitation to try again: it would be made twice."""
+    detail = (
+        f"Fountain made the {kind.value}, but that it is this box's could not be stored, so the box cannot name it; do "
+        "not send this again, tell the operator, who can remove it there or list it as the box's own"
+    )
+    return denied(Reason.STATE, detail, 502)
 
 
 def unreadable(name: str) -> Deny:

@@ -1,6 +1,7 @@
 """`/fountain`: Fountain knows only the operator, so whatever a request names must be the box's own.
 
-A list is read whole and cut down, the answer to a creation is read whole for the id; everything else streams.
+A body is read whole, and sent on as the JSON that it was read as. A list is read whole and cut down, the answer to a
+creation is read whole for the id; everything else streams.
 Source: "fountain" in the specification.
 """
 
@@ -12,6 +13,7 @@ from addons.policy import Service
 from addons.ports import Upstream, UpstreamFailed
 from addons.send import failure
 from grants.broker.fountain import (
+    JSON_FIELDS,
     FountainPath,
     Reading,
     asked_fields,
@@ -22,19 +24,20 @@ from grants.broker.fountain import (
     read_body,
     read_head,
     read_path,
+    request_texts,
+    take_body,
 )
 from grants.coding import content_codings
 from grants.decision import Deny, Reason
-from grants.jsontext import JsonInvalid, parse_json
+from grants.jsontext import JsonValue
 from grants.message import Fields, Relay
 
-from .answers import holds_token
 from .call import Call
 from .credentialed import credentialed, relay, request_with
-from .denials import bad, leak, unreadable
+from .denials import bad, unreadable
 from .ownership import Ownership
 from .parts import HELD_BYTES, Credential
-from .rules import BrokerRules
+from .rules import BrokerRules, with_fields
 
 _SECONDS: Final = 120.0
 
@@ -79,42 +82,36 @@ class FountainPart:
         rules = exchange.rules
         if not isinstance(rules, BrokerRules):
             raise TypeError("a request that did not begin")
-        body = await self._read(exchange, call)
-        if body is None:
+        body: JsonValue = None
+        if exchange.body:
+            body = await self._taken(exchange, call)
+            rules = replace(rules, request=with_fields(rules.request, JSON_FIELDS))
+        if exchange.denial is not None:
             return
         method, path = call.head.method, _path(call)
         listed, made = listed_kind(method, path), created_kind(method, path)
-        kind = listed or made
-        if kind is None:
+        if listed is None and made is None:
             relay(exchange, self.service, rules)
             return
+        if made is not None:
+            await call.broker.state.ready(call.box.name)
         shown = await self._whole(exchange, rules)
         if shown is None:
             return
         if listed is not None:
-            shown = replace(shown, fields=list_fields(shown.fields))
-        if not 200 <= shown.status < 300:
-            exchange.relay = shown
-        elif listed is None:
-            await self.ownership.learn(exchange, call, kind, shown, _head(call).texts | body.texts)
-        else:
-            await self.ownership.cut(exchange, call, kind, shown)
+            await self.ownership.cut(exchange, call, listed, replace(shown, fields=list_fields(shown.fields)))
+        if made is not None:
+            asked = request_texts(call.needs.upstream, call.query or b"", _asked(call), body)
+            await self.ownership.learn(exchange, call, made, shown, asked)
 
-    async def _read(self, exchange: Exchange, call: Call) -> Reading | None:
-        """What the body names; None: refused."""
-        if not exchange.body:
-            return Reading(names=(), texts=frozenset())
-        try:
-            body = parse_json(exchange.body)
-        except JsonInvalid as invalid:
-            detail = f"the body is not strict JSON, so what it names cannot be told: {invalid}"
-            exchange.deny(bad(Reason.BODY_JSON, detail))
+    async def _taken(self, exchange: Exchange, call: Call) -> JsonValue:
+        """The body, unless it is refused for its form or for what it holds."""
+        body = take_body(call.head.fields, exchange.body)
+        if isinstance(body, Deny):
+            exchange.deny(body)
             return None
-        if holds_token(exchange.body, call.token):
-            exchange.deny(leak("body"))
-            return None
-        reading = read_body(_path(call), body)
-        return None if await self.ownership.refused(exchange, call, reading) else reading
+        await self.ownership.refused(exchange, call, read_body(_path(call), body))
+        return body
 
     async def _whole(self, exchange: Exchange, rules: BrokerRules) -> Relay | None:
         """The whole answer as the box may see it; None: refused."""

@@ -14,12 +14,13 @@ PATH = read_path(b"/api/conversations")
 WORD = st.sampled_from(["vault", "vaults", "Vault", "VAULT", "Vaults"])
 SEPARATOR = st.sampled_from(["_", "-", ".", " ", "[", "]", "/", ":", "$"])
 BEFORE = st.sampled_from(["", "parent", "attached", "x", "filter"])
-AFTER = st.sampled_from(["", "id", "Id", "IDS", "name", "ref", "eq", "0"])
+AFTER = st.sampled_from(["", "id", "Id", "IDS", "name", "ref", "slug", "eq", "0"])
+ELSE = st.sampled_from(["size", "Title", "VERSION", "config", "count", "id_prefix", "idea"])
 
 
 @st.composite
-def keys(draw: st.DrawFn) -> str:
-    before, after = draw(BEFORE), draw(AFTER)
+def keys(draw: st.DrawFn, endings: st.SearchStrategy[str] = AFTER) -> str:
+    before, after = draw(BEFORE), draw(endings)
     return "".join([before, draw(SEPARATOR) if before else "", draw(WORD), draw(SEPARATOR) if after else "", after])
 
 
@@ -35,8 +36,8 @@ def nested(leaf: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 @settings(deadline=None)
 @given(keys(), st.data())
-def test_a_key_with_a_word_for_a_kind_names_it(key: str, data: st.DataObject) -> None:
-    """What stands under a name with a kind's word in it, in query and body, has to be the box's own."""
+def test_a_key_that_ends_with_a_word_for_a_kind_names_it(key: str, data: st.DataObject) -> None:
+    """What stands under a name whose last word is a kind's, in query and body, has to be the box's own."""
     assert PATH is not None
     for identifier, own in (("v-1", True), ("v-9", False)):
         body = data.draw(nested(st.just({key: identifier})))
@@ -54,3 +55,14 @@ def test_what_another_box_owns_is_found_anywhere(body: Any) -> None:
     for reading in (read_body(PATH, body), head):
         assert foreign(reading.names, reading.texts, "one", HOLDINGS) is not None
         assert foreign(reading.names, reading.texts, "two", HOLDINGS) is None
+
+
+@settings(deadline=None)
+@given(keys(ELSE), st.sampled_from(["v-1", "v-9", "3", True]))
+def test_a_key_that_ends_with_something_else_names_nothing(key: str, value: Any) -> None:
+    """`vault_size` is no vault, but what another box owns is refused under it as well."""
+    assert PATH is not None
+    for given_value, passes in ((value, True), ("v-2", False)):
+        query = f"{quote_plus(key)}={given_value}".encode()
+        for reading in (read_head(PATH, query), read_body(PATH, {key: given_value})):
+            assert (foreign(reading.names, reading.texts, "one", HOLDINGS) is None) is passes, (key, given_value)

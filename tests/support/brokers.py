@@ -182,13 +182,15 @@ class Running:
         fields: Mapping[str, str] | None = None,
         chunked: bool = False,
     ) -> Answer:
-        """One request on a connection of its own; `body` is bytes or a JSON document."""
+        """One request on a connection of its own; `body` is bytes or a JSON document, which is sent as such."""
         lines = [f"{method} {path} HTTP/1.1", f"Host: 127.0.0.1:{self.address[1]}", "Connection: close"]
         if token is not None:
             lines.append(f"{key}: Bearer {token}" if key == "Authorization" else f"{key}: {token}")
         lines += [f"{name}: {value}" for name, value in (fields or {}).items()]
         data = b""
         if body is not None:
+            if not isinstance(body, bytes) and "Content-Type" not in (fields or {}):
+                lines.append("Content-Type: application/json")
             data = body if isinstance(body, bytes) else json.dumps(body).encode()
             lines.append("Transfer-Encoding: chunked" if chunked else f"Content-Length: {len(data)}")
             if chunked:

@@ -4,25 +4,56 @@ from typing import Final
 
 from grants.jsontext import JsonValue
 
-from .kinds import Kind, is_id
+from .kinds import WORDS, Kind, is_id
 
 _ABOUT: Final = frozenset({"meta", "pagination", "page", "paging", "links"})
+_ECHOED: Final = frozenset({"input"})
+"""Where an error repeats what was sent."""
+_PROBLEM: Final = _ECHOED | {
+    *("code", "ctx", "detail", "field", "loc", "location", "message", "msg", "param", "path", "pointer", "reason"),
+    *("source", "status", "title", "type", "url"),
+}
 
 
 def created(kind: Kind, answer: JsonValue) -> str | None:
-    """The id in the answer to a creation: its `id`, or that of the object under the kind's name or `data`."""
+    """The id in the answer to a creation: its `id`, or that of the object under the kind's name or `data`.
+
+    Empty for one that cannot be read, None where there is none.
+    """
     if not isinstance(answer, dict):
         return None
-    inner = [answer.get(kind.value), answer.get("data")]
-    for holder in (answer, *inner):
-        if isinstance(holder, dict) and (found := _id(holder.get("id"))):
-            return found
+    for holder in (answer, answer.get(kind.value), answer.get("data")):
+        if isinstance(holder, dict) and holder.get("id") is not None:
+            return _id(holder["id"])
     return None
 
 
-def may_list(answer: JsonValue) -> bool:
-    """Whether an answer without an id of its own could be a list: an array, or an object that has one in it."""
-    return isinstance(answer, list) or (isinstance(answer, dict) and any(isinstance(v, list) for v in answer.values()))
+def may_be_taken(identifier: str) -> bool:
+    """Whether what was created can be known by this id: a word for a kind in its place would be read as that word."""
+    return is_id(identifier) and identifier.lower() not in WORDS
+
+
+def tells_no_list(answer: JsonValue, *, failed: bool) -> bool:
+    """Whether an answer that is neither a list nor a thing can be shown: an object with no array of objects in it.
+
+    Args:
+        failed: its status is that of an error. Then objects that only say what is wrong may stand in arrays.
+    """
+    return isinstance(answer, dict) and _lists_nothing(answer, _PROBLEM if failed else frozenset())
+
+
+def _lists_nothing(value: JsonValue, problem: frozenset[str]) -> bool:
+    if isinstance(value, dict):
+        return all(_lists_nothing(below, problem) for below in value.values())
+    return not isinstance(value, list) or all(_is_plain(item, problem) for item in value)
+
+
+def _is_plain(item: JsonValue, problem: frozenset[str]) -> bool:
+    """An item of an array that is no thing."""
+    if isinstance(item, dict):
+        known = bool(problem) and item.keys() <= problem
+        return known and all(_lists_nothing(item[key], problem) for key in item.keys() - _ECHOED)
+    return _lists_nothing(item, problem)
 
 
 def cut(answer: JsonValue, own: frozenset[str]) -> JsonValue | None:

@@ -11,20 +11,32 @@ from grants.message import Fields
 
 _CONDITIONS: Final = frozenset({b"if-match", b"if-none-match", b"if-modified-since", b"range"})
 _ASKED: Final = _CONDITIONS | {
-    *(b"accept", b"accept-language", b"content-type", b"user-agent", b"last-event-id"),
+    *(b"accept", b"accept-language", b"user-agent", b"last-event-id"),
     *(b"traceparent", b"tracestate", b"x-request-id"),
 }
+_ABOUT_FORMS: Final = frozenset({b"accept", b"accept-language"})
+_ABOUT_CLIENTS: Final = frozenset({b"user-agent"})
 _ABOUT_LISTS: Final = frozenset({b"content-type", b"cache-control", b"location", b"retry-after"})
 
 
 def asked_fields(fields: Fields, *, listed: bool) -> Fields:
-    """The fields of a request that go to Fountain.
+    """The fields of a request that go to Fountain, without the media type, which the broker writes.
 
     Args:
         listed: the answer is a list. Conditions and ranges are about all of it, not only about what the box is shown.
     """
     passed = _ASKED - _CONDITIONS if listed else _ASKED
     return tuple([pair for pair in fields if pair[0].lower() in passed])
+
+
+def holding_fields(fields: Fields) -> Fields:
+    """Those of a request's fields that could hold an id: all but what only says which forms are understood."""
+    return tuple([pair for pair in fields if pair[0].lower() not in _ABOUT_FORMS])
+
+
+def choosing_fields(fields: Fields) -> Fields:
+    """Those from which a server could make an id: not the forms, nor the name and version of the client's program."""
+    return tuple([pair for pair in holding_fields(fields) if pair[0].lower() not in _ABOUT_CLIENTS])
 
 
 def framing_fields(fields: Fields) -> Fields:

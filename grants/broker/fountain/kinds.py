@@ -8,6 +8,9 @@ from typing import Final, final
 MAX_ID: Final = 512
 """The longest id that is known, in characters."""
 
+_LONG: Final = 20
+"""Characters that no ordinary word has."""
+
 
 class Kind(StrEnum):
     """What a box can own."""
@@ -63,13 +66,18 @@ def is_id(text: str) -> bool:
     return 0 < len(text) <= MAX_ID and text.isprintable()
 
 
+def is_wordlike(identifier: str) -> bool:
+    """Whether an id may be an ordinary word, such as `messages`: without a digit, and of fewer than 20 characters."""
+    return len(identifier) < _LONG and not any(map(str.isdigit, identifier))
+
+
 def foreign(names: Iterable[Named], texts: Iterable[str], box: str, holdings: Iterable[Holding]) -> Named | None:
     """The first thing in a request that is not the box's own: the request is a 404 then.
 
     Args:
         names: what the request names; all of it has to be the box's own.
         texts: what else stands in the request; none of it may be another box's, also in lower case, unless it is the
-            box's own as well.
+            box's own as well, or is like a word: no box can keep others from using a word.
         holdings: who owns `names`, `texts` and, in lower case, `texts`.
     """
     own: set[tuple[Kind | None, str]] = set()
@@ -77,7 +85,7 @@ def foreign(names: Iterable[Named], texts: Iterable[str], box: str, holdings: It
     for held in holdings:
         if held.box == box:
             own |= {(held.kind, held.id), (None, held.id)}
-        else:
+        elif not is_wordlike(held.id):
             others.add(held.id)
     for name in names:
         if (name.kind, name.id) not in own:

@@ -9,10 +9,10 @@ import re
 from dataclasses import dataclass
 from typing import Final, final
 
-from .keys import read_key
+from .keys import MAX_NAME, read_key
 from .kinds import WORDS, Kind, Named
 
-_SEGMENT: Final = re.compile(rb"(?!\.{1,2}$)[A-Za-z0-9._~-]+")
+_SEGMENT: Final = re.compile(rb"(?!\.{1,2}$)[A-Za-z0-9._~-]{1,%d}" % MAX_NAME)
 _DIGIT: Final = re.compile(r"[0-9]")
 _ROOT: Final = b"/api/"
 _FAMILIES: Final = frozenset({"conversations", "sandboxes", "vaults"})

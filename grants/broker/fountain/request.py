@@ -1,43 +1,30 @@
 """What a request names at Fountain, by path, query, header fields and JSON body.
 
-Three rules overlap on purpose. What stands under a name with a kind's word in it, or beside a kind's word, is named:
-it has to be the box's own, and what cannot be read as an id is nobody's. A bare `id` is named where it tells of what
-the request is about. And every text that could be an id is collected: none may be another box's.
+Three rules overlap on purpose. What stands under a name that ends with a kind's word, or beside a type that is one, is
+named: it has to be the box's own, and what cannot be read as an id is nobody's. A bare `id` is named where it tells of
+what the request is about. And every text that could be an id is collected: none may be another box's.
 Source: "fountain" in the specification.
 """
 
+import re
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Final, final
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote
 
 from grants.jsontext import JsonInvalid, JsonValue, parse_json
 from grants.message import Fields
 
-from .keys import Key, read_key
-from .kinds import WORDS, Kind, Named
+from .fields import holding_fields
+from .keys import MAX_NAME, Key, read_key
+from .kinds import Kind, Named
 from .path import FountainPath
-from .texts import Texts
+from .reading import Fault, Reading
+from .texts import Texts, scalar_text
 
-_TYPE_CHARACTERS: Final = 128
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
-    """What stands in a request, or a part of one.
-
-    Attributes:
-        names: what it names.
-        texts: all that could be an id.
-        full: it holds more than can be looked for, so the rest says nothing.
-        override: it has a name whose value servers take for the method.
-    """
-
-    names: tuple[Named, ...]
-    texts: frozenset[str] = field(repr=False)
-    full: bool = False
-    override: bool = False
+_JSON_BEGUN: Final = re.compile(r"[\s\0-\x1f\ufeff]*[\[{]")
+_DECODINGS: Final = 3
+_FLAGS: Final = frozenset({"true", "false", "null"})
+_NUMBERED_FLAGS: Final = frozenset({"0", "1"})
 
 
 def read_head(path: FountainPath, query: bytes = b"", fields: Fields = ()) -> Reading:
@@ -48,17 +35,19 @@ def read_head(path: FountainPath, query: bytes = b"", fields: Fields = ()) -> Re
         query: without the question mark.
         fields: those that go upstream.
     """
-    reader = _Reader()
+    reader = _Reader(Fault.LONG_PARAMETER)
     reader.names.update(dict.fromkeys(path.names))
-    for text in (*path.segments, *(value.decode("latin-1") for _, value in fields)):
+    for text in (*path.segments, *(value.decode("latin-1") for _, value in holding_fields(fields))):
         reader.texts.add(text)
+    for _, value in fields:
+        reader.parameter(value.decode("latin-1"))
     reader.query(query.decode("latin-1"))
     return reader.reading()
 
 
 def read_body(path: FountainPath, body: JsonValue) -> Reading:
     """What a request's JSON body names. Total: never raises."""
-    reader = _Reader()
+    reader = _Reader(Fault.LONG_MEMBER)
     for top in body if isinstance(body, list) else [body]:
         if reader.texts.full:
             break
@@ -73,18 +62,18 @@ def read_body(path: FountainPath, body: JsonValue) -> Reading:
 class _Reader:
     """One pass over a part of a request."""
 
-    def __init__(self) -> None:
+    def __init__(self, too_long: Fault) -> None:
         self.names: dict[Named, None] = {}
         self.texts: Final = Texts()
-        self._override = False
+        self._too_long = too_long
+        self._fault: Fault | None = None
         self._keys: dict[str, Key] = {}
 
     def reading(self) -> Reading:
         return Reading(
             names=tuple(self.names),
             texts=frozenset(self.texts.found),
-            full=self.texts.full,
-            override=self._override,
+            fault=Fault.FULL if self.texts.full else self._fault,
         )
 
     def query(self, text: str) -> None:
@@ -96,19 +85,29 @@ class _Reader:
         typed = self._typed(pairs)
         for key, value in pairs:
             self.texts.add(value)
-            self._override |= key.override
-            wanted = [key.kind] if key.kind is not None else typed if key.identity else []
+            self._method(key)
+            wanted: list[Kind | None] = [key.kind] if key.kind is not None else [*typed] if key.identity else []
             if key.bare and not wanted:
-                self._name(None, value.split(","))
-            for kind in wanted:
+                wanted = [None]
+            for kind in () if _is_flag(key, value) else wanted:
                 self._name(kind, value.split(","))
-            if value.lstrip().startswith(("{", "[")):
-                self._json(value)
+        for text in dict.fromkeys(text for pair in found for text in pair):
+            self.parameter(text)
+
+    def parameter(self, text: str) -> None:
+        """A text that servers may read as JSON, if it begins so, also when its encoding is taken off once more."""
+        for _ in range(_DECODINGS):
+            if _JSON_BEGUN.match(text):
+                self._json(text)
+                return
+            if "%" not in text:
+                return
+            text = unquote(text)
 
     def top(self, item: dict[str, JsonValue], subject: Kind | None) -> None:
         """A JSON object that is the body, or one of those in it."""
         for key, below in self._members(item):
-            self._override |= key.override
+            self._method(key)
             if key.bare and subject is not None:
                 self._name(subject, self._ids(below))
 
@@ -123,11 +122,13 @@ class _Reader:
                 case list() as item:
                     pending += self._below(item)
                 case item:
-                    self.texts.add(_text(item))
+                    self.texts.add(scalar_text(item))
 
     def _object(self, item: dict[str, JsonValue]) -> None:
         typed = self._typed((key, below) for key, below in self._members(item) if isinstance(below, str))
         for key, below in self._members(item):
+            if _is_flag(key, scalar_text(below) if not isinstance(below, list | dict) else ""):
+                continue
             if key.kind is not None:
                 self._name(key.kind, self._ids(below))
             if key.identity:
@@ -138,6 +139,7 @@ class _Reader:
         try:
             value = parse_json(text.encode("utf-8", "replace"))
         except JsonInvalid:
+            self._fault = self._fault or Fault.UNREAD
             return
         for key, below in self._members(value) if isinstance(value, dict) else ():
             if key.bare:
@@ -145,15 +147,10 @@ class _Reader:
         self.value(value)
 
     def _typed(self, pairs: Iterable[tuple[Key, str]]) -> list[Kind]:
-        """The kinds that are said by a value: it is a word for one, or under a name such as `type` has one in it."""
-        found: dict[Kind, None] = {}
-        for key, value in pairs:
-            kind = WORDS.get(value.strip().lower()) if len(value) <= _TYPE_CHARACTERS else None
-            if kind is None and key.type:
-                kind = self._key(value).kind
-            if kind is not None:
-                found[kind] = None
-        return list(found)
+        """The kinds that are said by the value of a name such as `type`."""
+        types = [value.strip() for key, value in pairs if key.type]
+        kinds = [self._key(value).kind for value in types if len(value) <= MAX_NAME]
+        return list(dict.fromkeys([kind for kind in kinds if kind is not None]))
 
     def _below(self, values: Collection[JsonValue]) -> Iterator[JsonValue]:
         """The values, last first; none where they are too many."""
@@ -172,32 +169,37 @@ class _Reader:
         if key is None:
             self.texts.step(len(name))
             self.texts.add(name)
-            key = self._keys[name] = read_key(name)
+            key = self._keys[name] = read_key(name[:MAX_NAME])
+            if len(name) > MAX_NAME:
+                self._fault = self._fault or self._too_long
         return key
+
+    def _method(self, key: Key) -> None:
+        if key.override:
+            self._fault = self._fault or Fault.OVERRIDE
 
     def _name(self, kind: Kind | None, identifiers: Iterable[str]) -> None:
         self.names.update(dict.fromkeys([Named(kind=kind, id=each) for each in identifiers]))
 
     def _ids(self, value: JsonValue) -> Iterator[str]:
-        """The ids that stand under a name for one, empty for what is none; null and booleans name nothing."""
+        """The ids that stand under a name for one, empty for what is none.
+
+        Null and booleans name nothing, and an object without a member that tells which names nothing itself.
+        """
         pending = [value]
         while pending and not self.texts.full:
             match pending.pop():
                 case list() as item:
                     pending += self._below(item)
                 case dict() as item:
-                    told = [below for key, below in self._members(item) if key.identity and below is not None]
-                    pending += reversed(told or [""])
+                    pending += reversed([below for key, below in self._members(item) if key.identity])
                 case None | bool():
                     pass
                 case item:
-                    yield _text(item) if not isinstance(item, float) else ""
+                    yield scalar_text(item) if not isinstance(item, float) else ""
 
 
-def _text(value: bool | float | str | None) -> str:
-    """A scalar as the text that an id would be; empty where it can be none."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else ""
+def _is_flag(key: Key, text: str) -> bool:
+    """Whether a value says yes or no, and so names nothing: `include_agent=true`, `expand[sandbox]=1`."""
+    folded = text.strip().lower()
+    return folded in _FLAGS or (folded in _NUMBERED_FLAGS and not (key.telling or key.identity))

@@ -61,6 +61,15 @@ class Texts:
         self.found.update([piece for piece in pieces if 0 < len(piece) <= MAX_ID])
 
 
+def scalar_text(value: bool | float | str | None) -> str:
+    """A scalar as the text that an id would be; empty where it can be none."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else ""
+
+
 def _is_word(text: str) -> bool:
     """Whether there is no white space in it, but at its ends."""
     return len(text.split(None, 1)) == 1

@@ -161,8 +161,42 @@ REFUSED = [
         Reason.BODY_TOO_LARGE, id="fountain: too many texts",
     ),
     pytest.param(
-        "POST", "/fountain/api/conversations", {"body": b"a=1"}, 400, Reason.BODY_JSON,
-        id="fountain: no JSON",
+        "POST", "/fountain/api/conversations", {"body": b"a=1", "fields": {"Content-Type": "application/json"}}, 400,
+        Reason.BODY_JSON, id="fountain: no JSON",
+    ),
+    pytest.param(
+        "POST", "/fountain/api/conversations", {"body": "&vault_id=v-9&x="}, 400, Reason.BODY_JSON,
+        id="fountain: a JSON text",
+    ),
+    pytest.param(
+        "POST", "/fountain/api/conversations",
+        {"body": b'"&vault_id=v-9&x="', "fields": {"Content-Type": "application/x-www-form-urlencoded"}}, 415,
+        Reason.BODY_MEDIA_TYPE, id="fountain: a form",
+    ),
+    pytest.param(
+        "POST", "/fountain/api/conversations", {"body": b"{}"}, 415, Reason.BODY_MEDIA_TYPE,
+        id="fountain: no media type",
+    ),
+    pytest.param(
+        "POST", "/fountain/api/conversations",
+        {"body": {}, "fields": {"Content-Type": "application/json; charset=utf-7"}}, 415, Reason.BODY_MEDIA_TYPE,
+        id="fountain: UTF-7",
+    ),
+    pytest.param(
+        "GET", "/fountain/api/vaults?f=%7B%22vault%22:%22v-9%22,%7D", {}, 400, Reason.QUERY_MALFORMED,
+        id="fountain: lenient JSON in the query",
+    ),
+    pytest.param(
+        "GET", "/fountain/api/vaults/v-1", {"fields": {"User-Agent": "{vault:v-9}"}}, 400, Reason.QUERY_MALFORMED,
+        id="fountain: lenient JSON in a field",
+    ),
+    pytest.param(
+        "GET", "/fountain/api/vaults?%s_vault=v-9" % ("x" * 1024), {}, 400, Reason.QUERY_TOO_LONG,
+        id="fountain: long parameter",
+    ),
+    pytest.param(
+        "POST", "/fountain/api/conversations", {"body": {"x" * 1024 + "_vault": "v-9"}}, 400, Reason.BODY_SCHEMA,
+        id="fountain: long member",
     ),
     pytest.param(
         "POST", "/fountain/api/conversations", {"body": {"t": TOKEN}}, 403, Reason.BOX_TOKEN_LEAK, id="fountain: token"
@@ -581,6 +615,7 @@ def test_fountain_learns_what_a_box_creates(run: Run) -> None:
         assert (await broker.ask("GET", f"{path}/c-9")).body == b'{"text": "x"}'
         assert (await broker.ask("POST", f"{path}/c-9/messages", body={"text": "x"})).status == 200
         assert broker.api.got[-1].body == b'{"text": "x"}'
+        assert broker.api.got[-1].all("content-type") == ["application/json"]
         assert (await broker.ask("GET", f"{path}/c-9", token=OTHER)).status == 404
         store = broker.state.store
         assert store is not None
@@ -594,7 +629,20 @@ WHOLE = [
     pytest.param(reply(b'{"data": [{"id": "v-1"}], "byId": {}}'), 502, Reason.ANSWER_UNUSABLE, id="by id"),
     pytest.param(reply(b'{"data": [{"id": "v-1"}], "included": []}'), 502, Reason.ANSWER_UNUSABLE, id="included"),
     pytest.param(reply(b"x"), 502, Reason.ANSWER_UNUSABLE, id="no JSON"),
+    pytest.param(reply(b"null"), 502, Reason.ANSWER_UNUSABLE, id="null"),
+    pytest.param(reply(b'{"error": 1}'), 502, Reason.ANSWER_UNUSABLE, id="an error, as a success"),
+    pytest.param(reply(b'{"data": [{"id": "v-1"}], "data": []}'), 502, Reason.ANSWER_UNUSABLE, id="a key twice"),
+    pytest.param(reply(b'{"id": "v-2"}\n{"id": "v-1"}\n'), 502, Reason.ANSWER_UNUSABLE, id="lines"),
+    pytest.param(reply(b""), 200, None, id="empty"),
+    pytest.param(reply(b"", 404), 404, None, id="an error, empty"),
+    pytest.param([b"HTTP/1.1 204 X\r\n\r\n"], 204, None, id="204"),
+    pytest.param([b"HTTP/1.1 304 X\r\n\r\n"], 304, None, id="304"),
     pytest.param(reply(b'{"error": 1}', 500), 500, None, id="an error"),
+    pytest.param(reply(b'{"detail": [{"loc": ["query"], "msg": "x"}]}', 422), 422, None, id="an error of members"),
+    pytest.param(reply(b'[{"id": "v-2"}]', 404), 502, Reason.ANSWER_UNUSABLE, id="an error with a list"),
+    pytest.param(reply(b'{"a": {"data": [{"id": "v-2"}]}}', 409), 502, Reason.ANSWER_UNUSABLE, id="a list in an error"),
+    pytest.param(reply(b"v-2", 500), 502, Reason.ANSWER_UNUSABLE, id="an error, no JSON"),
+    pytest.param(reply(b'{"vaults": [{"id": "v-2"}]}', 303), 502, Reason.ANSWER_UNUSABLE, id="a redirect with a list"),
     pytest.param(reply(FOUNTAIN.encode()), 502, Reason.CREDENTIAL, id="credential"),
     pytest.param(reply(b"x", 200, "Content-Encoding: gzip"), 502, Reason.RESPONSE_CODING, id="coding"),
     pytest.param(reply(gzip.compress(b"[]"), 200, "Content-Encoding: gzip"), 200, None, id="coded"),
@@ -613,6 +661,7 @@ def test_fountain_lists(run: Run, script: list[bytes], status: int, reason: Reas
         broker.api.script = lambda _got: list(script)
         answer = await broker.ask("GET", "/fountain/api/vaults")
         assert answer.status == status
+        assert b"v-2" not in answer.body
         assert broker.reasons()[-1] is reason
         if status == 307:
             assert answer.all("location") == [f"http://127.0.0.1:{broker.address[1]}/fountain/api/vaults?a=1"]
@@ -662,6 +711,21 @@ CREATIONS = [
     pytest.param({}, b'{"ok": true}', 201, id="no id"),
     pytest.param({}, b'[{"id": "v-9"}]', 502, id="a list"),
     pytest.param({}, b'{"vaults": [{"id": "v-2"}]}', 502, id="a list in an object"),
+    pytest.param({}, b'{"data": {"items": [{"id": "v-2"}]}}', 502, id="a list below"),
+    pytest.param({}, b'{"id": "v-9"}\n{"id": "v-2"}\n', 502, id="lines"),
+    pytest.param({}, b'{"id": "v-9", "id": "v-2"}', 502, id="a key twice"),
+    pytest.param({}, b"data: v-2", 502, id="no JSON"),
+    pytest.param({}, b"null", 502, id="null"),
+    pytest.param({}, b'"v-2"', 502, id="a text"),
+    pytest.param({}, b'{"id": "v-9", "items": [{"id": "x"}]}', 201, id="new, whole"),
+    pytest.param({"name": "MINE"}, b'{"id": "mine"}', 502, id="chosen, other letters"),
+    pytest.param({"a": "This is mine " * 200}, b'{"id": "mine"}', 502, id="chosen, in a long text"),
+    pytest.param({"name": "My Vault"}, b'{"id": "my-vault"}', 502, id="chosen, as a title"),
+    *(
+        pytest.param({}, b'{"id": "%b"}' % each, 502, id=f"no id: {each.decode()}")
+        for each in (b"", b"vault", b"Agents", b"\\n")
+    ),
+    pytest.param({}, b'{"id": true}', 502, id="no id: a boolean"),
 ]
 
 
@@ -711,14 +775,39 @@ def test_what_another_box_learned_between_is_withheld(run: Run) -> None:
     run(work)
 
 
-def test_a_creation_without_an_id_teaches_nothing(run: Run) -> None:
-    """The answer goes on; nothing is the box's by it."""
+@pytest.mark.parametrize(
+    ("answer", "status"),
+    [
+        pytest.param(reply(b"", 201), 201, id="empty"),
+        pytest.param(reply(b'{"error": "taken"}', 409), 409, id="an error"),
+        pytest.param(reply(b'{"id": "s-9"}', 409), 409, id="an error with an id"),
+        pytest.param(reply(b'{"all": [{"id": "s-9"}]}', 409), 502, id="an error with a list"),
+        pytest.param(reply(b"no JSON", 500), 502, id="an error, no JSON"),
+    ],
+)
+def test_a_creation_without_an_id_teaches_nothing(run: Run, answer: list[bytes], status: int) -> None:
+    """The answer goes on, if it is understood; nothing is the box's by it."""
 
     async def work(broker: Running) -> None:
         await broker.report(**EVERYTHING)
-        broker.api.script = lambda _got: reply(b"no JSON", 201)
-        assert (await broker.ask("POST", "/fountain/api/sandboxes", body=b"")).status == 201
-        assert broker.api.got[0].body == b""
+        broker.api.script = lambda _got: list(answer)
+        fields = {"Content-Type": "application/x-www-form-urlencoded"}
+        assert (await broker.ask("POST", "/fountain/api/sandboxes", body=b"", fields=fields)).status == status
+        assert (broker.api.got[0].body, broker.api.got[0].all("content-type")) == (b"", [])
+        assert broker.state.store is not None
+        assert await broker.state.store.owned("one", Kind.SANDBOX) == frozenset()
+
+
+def test_a_body_goes_on_as_json(run: Run) -> None:
+    """Whatever the box called it, Fountain reads what the broker read."""
+
+    async def work(broker: Running) -> None:
+        await broker.report(**EVERYTHING)
+        broker.api.script = lambda _got: reply(b"{}")
+        for method, path in (("PATCH", "/fountain/api/vaults/v-1"), ("POST", "/fountain/api/vaults")):
+            fields = {"Content-Type": "application/merge-patch+json; charset=UTF-8"}
+            assert (await broker.ask(method, path, body={"a": 1}, fields=fields)).status == 200
+            assert broker.api.got[-1].all("content-type") == ["application/json"]
 
     run(work)
 

@@ -4,7 +4,16 @@ from typing import Any
 
 import pytest
 
-from grants.broker.fountain import Kind, asked_fields, created, cut, framing_fields, list_fields, may_list
+from grants.broker.fountain import (
+    Kind,
+    asked_fields,
+    created,
+    cut,
+    framing_fields,
+    list_fields,
+    may_be_taken,
+    tells_no_list,
+)
 
 
 @pytest.mark.parametrize(
@@ -15,30 +24,55 @@ from grants.broker.fountain import Kind, asked_fields, created, cut, framing_fie
         pytest.param({"vault": {"id": "v"}}, "v", id="under its kind"),
         pytest.param({"data": {"id": "v"}}, "v", id="under data"),
         pytest.param({"id": None, "data": []}, None, id="none"),
-        pytest.param({"id": True}, None, id="boolean"),
-        pytest.param({"id": "x" * 513}, None, id="long"),
-        pytest.param({"id": "a\nb"}, None, id="line"),
+        pytest.param({"id": None, "vault": {"id": None}, "data": {"id": "v"}}, "v", id="null before it"),
+        pytest.param({"id": True, "data": {"id": "v"}}, "", id="boolean"),
+        pytest.param({"id": ""}, "", id="empty"),
+        pytest.param({"id": {"id": "v"}}, "", id="object"),
+        pytest.param({"id": "x" * 513}, "", id="long"),
+        pytest.param({"id": "a\nb"}, "", id="line"),
         pytest.param([], None, id="array"),
     ],
 )
 def test_created(answer: Any, found: str | None) -> None:
-    """The id of what was created stands in the answer."""
+    """The id of what was created stands in the answer; one that cannot be read is told from none."""
     assert created(Kind.VAULT, answer) == found
 
 
+@pytest.mark.parametrize("identifier", ["", "vault", "Vaults", "AGENT", "conversations", "a\nb", "x" * 513])
+def test_what_is_no_id(identifier: str) -> None:
+    """A word for a kind would be read as one wherever it stood."""
+    assert not may_be_taken(identifier)
+    assert may_be_taken("vault-1")
+
+
+PROBLEM = {"loc": ["body", "x"], "msg": "missing", "type": "missing", "input": {"a": [{"b": 1}]}}
+
+
 @pytest.mark.parametrize(
-    ("answer", "may"),
+    ("answer", "tells", "failed"),
     [
-        pytest.param([], True, id="array"),
-        pytest.param({"vaults": [{"id": "v"}]}, True, id="array in an object"),
-        pytest.param({"ok": True}, False, id="object"),
-        pytest.param(None, False, id="nothing"),
-        pytest.param("x", False, id="text"),
+        pytest.param({"ok": True}, True, True, id="object"),
+        pytest.param({}, True, True, id="empty object"),
+        pytest.param({"error": {"code": 4, "at": ["a", 1, None]}}, True, True, id="error"),
+        pytest.param({"a": [[], [[]]]}, True, True, id="empty arrays"),
+        pytest.param({"detail": [PROBLEM]}, False, True, id="problems"),
+        pytest.param({"errors": [{"status": "422", "source": {"pointer": "/x"}}]}, False, True, id="problems, source"),
+        pytest.param({"detail": [{**PROBLEM, "id": "v"}]}, False, False, id="problems with an id"),
+        pytest.param({"detail": [{"ctx": [{"id": "v"}]}]}, False, False, id="things in a problem"),
+        pytest.param({"vaults": [{"id": "v"}]}, False, False, id="array in an object"),
+        pytest.param({"vaults": [{}]}, False, True, id="array of nothing"),
+        pytest.param({"data": {"items": [{"id": "v"}]}}, False, False, id="array below"),
+        pytest.param({"data": {"items": [["x", {"name": "v"}]]}}, False, False, id="array in an array"),
+        pytest.param([], False, False, id="array"),
+        pytest.param([{"id": "v"}], False, False, id="array of things"),
+        pytest.param(None, False, False, id="nothing"),
+        pytest.param("x", False, False, id="text"),
     ],
 )
-def test_may_list(answer: Any, may: bool) -> None:
-    """An answer to a creation that has no id is shown unless it may be a list."""
-    assert may_list(answer) is may
+def test_tells_no_list(answer: Any, tells: bool, failed: bool) -> None:
+    """What is neither a list nor a thing is shown if there is no array of objects in it, but of what is wrong."""
+    assert tells_no_list(answer, failed=False) is tells
+    assert tells_no_list(answer, failed=True) is failed
 
 
 LISTS = [
@@ -81,10 +115,10 @@ def fields(names: str) -> tuple[tuple[bytes, bytes], ...]:
 
 NAMING = (
     "X-HTTP-Method-Override X-Vault-Id Idempotency-Key Cookie X-Forwarded-For X-Original-URL X-Rewrite-URL Forwarded "
-    "Prefer Link Authorization X-Api-Key"
+    "Prefer Link Authorization X-Api-Key Content-Type"
 )
 CONDITIONS = "IF-MATCH If-None-Match If-Modified-Since Range"
-PLAIN = "accept Accept-Language Content-Type User-Agent Last-Event-ID Traceparent Tracestate X-Request-Id"
+PLAIN = "accept Accept-Language User-Agent Last-Event-ID Traceparent Tracestate X-Request-Id"
 FRAMING = "Host Content-Length Connection"
 
 

@@ -30,6 +30,7 @@ def path_of(path: str) -> FountainPath:
         ),
         *("/api/vaults;x", "/api/vaults/v-1;x=y", "/api/vaults/a\\b", "/api/vaults/a:b", "/api/vaults/a,b"),
         *("/api/vaults/v@1", "/api/vaults/\xff", "/api/vaults/v-1\n", "/api/vaults/v-1/rotate*", "/api/vaults/(v)"),
+        *(f"/api/vaults/{'v' * 1025}", f"/api/conversations/c-1/{'x' * 1020}-vaults"),
     ],
 )
 def test_a_path_out_of_the_grammar(path: str) -> None:

@@ -1,14 +1,17 @@
 """What a request names at Fountain: each spelling of somebody else's thing is found, and what is a box's own passes."""
 
 from typing import Any
+from urllib.parse import quote_plus
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grants.broker.fountain import (
+    MAX_NAME,
     MOST_STEPS,
     MOST_TEXTS,
+    Fault,
     Holding,
     Kind,
     Named,
@@ -27,6 +30,8 @@ HOLDINGS = [
     Holding(box="two", kind=VAULT, id="a:b:v-3"),
     Holding(box="two", kind=VAULT, id="7"),
     Holding(box="two", kind=AGENT, id="a-1"),
+    *(Holding(box="two", kind=VAULT, id=each) for each in ("application", "messages", "text", "en", "Claude", "0.9")),
+    Holding(box="two", kind=VAULT, id="averylongidwithoutdigits"),
 ]
 MESSAGES = "/api/conversations/c-1/messages"
 
@@ -39,7 +44,7 @@ def ask(path: str = MESSAGES, query: str = "", body: Any = None, field: str | No
 
 
 def refused(*readings: Reading) -> Named | None:
-    assert not any(reading.full or reading.override for reading in readings)
+    assert [reading.fault for reading in readings] == [None] * len(readings)
     names = [name for reading in readings for name in reading.names]
     texts = [text for reading in readings for text in reading.texts]
     return foreign(names, texts, "one", HOLDINGS)
@@ -51,16 +56,29 @@ QUERIES = [
     *("filter[conversation_id]=c-9", "filter%5Bconversation_id%5D=c-9", "filter%255Bconversation_id%255D=c-9"),
     *("conversation.id=c-9", "conversation%20id=c-9", "conversation+id=c-9", "parent_conversation_id=c-9"),
     *("parentConversationId=c-9", "where.conversation.eq=c-9", "x=1;conversation=c-9", "cOnVeRsAtIoN=c-9"),
-    *("vault_name=v-9", "vaultname=v-9", "VAULTname=v-9", "sand_box=s-9", "attachedVaults=v-9", "x-agent-x=a-9"),
+    *("vault_name=v-9", "vaultname=v-9", "VAULTname=v-9", "sand_box=s-9", "attachedVaults=v-9", "x-agent=a-9"),
+    *("vault_handle=v-9", "vaultslug=v-9", "vault__id__in=v-9", "filter[vault][$ne]=v-9", "user_agent_id=a-9"),
+    *("vault_id=1", "vault=0,1", "vaults[]=v-1&vaults[]=9", "agents=user-agent", "agent_name=0", "ref=1&type=vault"),
     *("vault=v-1&vault=v-9", "vault=v-1;v-9", "vault=", "vault=v-1,", "vault= v-1", "vault=V-1", "vault=c-1"),
-    *("agent_vault_id=a-1", "conversation[agent_id]=c-1", "vault=true", "va%75lt=v-9", "va%25252575lt=v-9"),
+    *("agent_vault_id=a-1", "conversation[agent_id]=c-1", "va%75lt=v-9", "va%25252575lt=v-9"),
     *("id=c-9", "ids=c-1,c-9", "id[]=c-9", "ID=c-9", "uuid=c-9", "uuids=c-1&uuids=c-9", "_id=c-9", "i%64=c-9"),
     *("type=vault&id=c-1", "kind=VAULTS&ref=v-9", "resource=vault&name=v-9", "type=fountain.vault&id=c-1"),
     *('filter={"vault_id":"v-9"}', 'f=[{"vault":{"id":"v-9"}}]', 'f={"type":"vault","id":"v-9"}', 'f={"id":"v-9"}'),
+    *('{"vault_id":"v-9"}', '{"vault_id":"v-9"}=1', "f=%257B%22vault_id%22:%22v-9%22}", 'f=%20{"vault":"v-9"}'),
     # by value
     *("x=v-2", "x=v-1,v-2", "v-2=x", "v-2", "x=/api/vaults/v-2", "x=vault:v-2", "x=v-2?a=b", "x=a%23v-2", "x=V-2"),
-    *("x=(v-2)", 'x="v-2"', "x=[v-2]", "x=%2576-2", "x=vault_id%20eq%20'v-2'x:v-2", "x=%20v-2%20", "x=a:b:v-3"),
+    *(
+        "x=(v-2)",
+        'x="v-2"',
+        'x=["v-2"]',
+        "x=a[v-2]",
+        "x=%2576-2",
+        "x=vault_id%20eq%20'v-2'x:v-2",
+        "x=%20v-2%20",
+        "x=a:b:v-3",
+    ),
     *("x=urn:a:b:v-3", "x=7", "limit=07,7", "x[v-2]=1", "x;v-2", "x=<v-2>"),
+    *("x-agent-x=v-2", "user_agent=v-2", "vault_size=v-2", "x=averylongidwithoutdigits", "what=vault&ref=v-2"),
 ]
 
 
@@ -76,15 +94,25 @@ BODIES: list[Any] = [
     *({"vaults": ["v-1", "v-9"]}, {"vaults": [["v-9"]]}, {"vaults": [{"id": "v-1"}, {"id": "v-9"}]}),
     *({"vault": {"id": "v-9"}}, {"vault": {"uuid": "v-9"}}, {"vault": {"ref": "v-9"}}, {"vault": {"Slug": "v-9"}}),
     *({"vault": {"id": "v-1", "name": "v-9"}}, {"vault": {"id": {"id": "v-9"}}}, {"vault": {"_id": "v-9"}}),
-    *({"vault": {}}, {"vault": {"title": "x"}}, {"vault": {"id": None}}, {"vaults": {"v-9": True}}, {"vault": ""}),
+    *({"vault": ""}, {"vault": {"handle": "v-9"}}, {"vaultHandle": "v-9"}, {"vault": {"id": 1}}, {"vaults": [0]}),
+    *({"vault": {"vault": "v-9"}}, {"vault": {"title": "x", "agent": "a-9"}}, {"vault_id": 1}, {"vault_id": "0"}),
     *({"vault": {"inner": {"agent": "a-9"}, "id": "v-1"}}, {"vault": 9}, {"vault": 1.5}, {"vault": "c-1"}),
     *([{"x": {"conversationID": "c-9"}}], {"a": [[{"SANDBOX": "s-9"}]]}, {"agent": "a-9"}),
     *({"target": {"type": "vault", "id": "v-9"}}, {"type": "VAULTS", "ids": ["v-9"]}, {"id": "v-9", "kind": "vault"}),
-    *({"type": "fountain.Vault", "id": "v-9"}, {"what": "vault", "ref": "v-9"}, {"type": "vault", "name": "v-9"}),
+    *({"type": "fountain.Vault", "id": "v-9"}, {"targetType": "vault", "ref": "v-9"}, {"type": "vault", "name": "v-9"}),
     *({"type": "vault", "value": "v-9"}, {"type": "vault", "key": {"id": "v-9"}}, {"type": " vault ", "id": "v-9"}),
+    *({"type": "vault", "value": 1}, {"entity": "agents", "slug": "a-9"}, {"object": "vault", "handle": "v-9"}),
     *({"type": "vault", "id": "c-1"}, {"@type": "Vault", "id": "v-9"}, {"__typename": "VaultRef", "id": "v-9"}),
     # by value
-    *({"x": {"y": "v-2"}}, {"v-2": True}, {"x": 7}, {"x": 7.0}, ["v-2"], "v-2", 7, {"x": ["a", ["v-2"]]}),
+    *({"x": {"y": "v-2"}}, {"v-2": True}, {"x": 7}, {"x": 7.0}, ["v-2"], {"x": ["a", ["v-2"]]}),
+    *({"vault": {"title": "v-2"}}, {"vaults": {"v-2": True}}, {"what": "vault", "ref": "v-2"}, {"user_agent": "v-2"}),
+    *(
+        {"role": "agent", "id": "a-2"},
+        {"role": "agent", "name": "v-2"},
+        {"agentConfig": {"x": "v-2"}},
+        {"vault_size": 7},
+    ),
+    *({"x": "averylongidwithoutdigits"}, {"conversation_title": "v-2"}, {"key": "topic", "value": "v-2"}),
     *({"x": "/api/vaults/v-2"}, {"x": "V-2"}, {"x": "a: v-2"}, {"x": "a:b:v-3"}, {"x": "x/a:b:v-3"}),
     *({"x": "see https://f/api/vaults/v-2?a=1 please"}, {"x": "%76-2"}, {"x": "{'a':'v-2'}"}, {"a/v-2": None}),
 ]
@@ -118,13 +146,48 @@ def test_fields_that_name_others(value: str) -> None:
     assert refused(*ask(field=value)) is not None
 
 
+PASSING_QUERIES = [
+    *(
+        "include_agent=true",
+        "expand[sandbox]=1",
+        "vault=TRUE",
+        "with[vaults]=0",
+        "agent=null",
+        "vault_ids=false",
+    ),
+    *("conversation_title=x", "agent_version=2", "sandbox_size=large", "vault_count=3", "sort=agent_created"),
+    *("user_agent=curl", "type=agent_message&ref=m-9", "role=agent&name=Claude", "model=agent&name=large"),
+    *(
+        "key=topic&value=vault",
+        "sort=application&x=messages,text&lang=en",
+        "q=100%25%7B&f={%22q%22:%22100%2525%22}",
+    ),
+]
+PASSING_BODIES: list[Any] = [
+    *({"role": "agent", "id": "m-1"}, {"role": "agent", "name": "Claude"}, {"name": "Vault"}),
+    *({"include_agent": True}, {"include_agent": "true"}, {"expand": {"sandbox": 1}}, {"vaults": False}),
+    *({"conversation_title": "x"}, {"agent_version": 2}, {"sandbox_size": "large"}, {"conversationTitle": "x"}),
+    *({"metadata": {"user_agent": "curl/8"}}, {"metadata.user_agent": "x"}, {"userAgent": "x"}),
+    *(
+        {"agentConfig": {"model": "large"}},
+        {"agent": {"model": "large"}},
+        {"vault": {}},
+        {"vault": {"id": None}},
+    ),
+    *({"tags": [{"name": "sandbox"}]}, {"key": "topic", "value": "vault"}, {"vaults": {"title": True}}),
+    *({"type": "function", "name": "agent"}, {"type": "function", "function": {"name": "vault"}}),
+    {"type": "object", "properties": {"vault": {"type": "string"}, "vault_id": {"type": "string"}}},
+    *({"type": "agent_message", "id": "m-9"}, {"model": "agent", "name": "large"}),
+    *({"format": "application/text", "text": "messages"}, {"speaker": "Claude"}, {"application": {"en": 1}}),
+    {"type": "x" * 2000, "id": "m-9"},
+]
 PASS: list[tuple[str, Any]] = [
     ("", None),
     ("", {}),
     ("limit=10&after=x&q=hello+world", None),
     ("conversation_id=c-1&vaults=v-1,v-1&id=s-1&ids[]=a-1,c-1", None),
     ("filter[conversation_id]=c-1&type=vault&ref=v-1", {}),
-    ('filter={"vault":"v-1","a":{"id":"x"}}&g={not json&h=[1]', None),
+    ('filter={"vault":"v-1","a":{"id":"x"}}&g=not {json&h=[1]&i=[]', None),
     ("agent=a-1", {"agent": "a-1"}),
     ("", {"title": "A title", "messages": [{"role": "user", "content": "Say hello to c-2 and v-2, or: v-2 is mine"}]}),
     ("", {"messages": [{"role": "agent", "content": "hello"}], "stream": True, "limit": 5, "n": None, "f": 1.5}),
@@ -132,7 +195,9 @@ PASS: list[tuple[str, Any]] = [
     ("", {"target": {"type": "vault", "id": "v-1", "note": "x"}, "vaultId": "v-1", "x": {"conversation": ["c-1"]}}),
     ("", {"type": "message", "id": "m-9", "name": "x", "model": "large"}),
     ("", {"text": "x" * 2000 + ":v-2", "reagent": "x", "agenda": "y", "evaluate": "z"}),
-    ("", "text"),
+    ("", ["text"]),
+    *((query, None) for query in PASSING_QUERIES),
+    *(("", body) for body in PASSING_BODIES),
 ]
 
 
@@ -175,8 +240,74 @@ def test_foreign() -> None:
 )
 def test_a_name_for_the_method_is_told(query: str, body: Any) -> None:
     """The words that a request needs depend on its method."""
-    assert any(reading.override for reading in ask(query=query, body=body))
-    assert not any(reading.override for reading in ask(query="method=GET", body={"x": {"_method": 1}, "method": "GET"}))
+    assert Fault.OVERRIDE in {reading.fault for reading in ask(query=query, body=body)}
+    assert refused(*ask(query="method=GET", body={"x": {"_method": 1}, "method": "GET"})) is None
+
+
+UNREAD = [
+    *('{"vault":"v-9","vault":"v-1"}', '{"vault":NaN}', '\ufeff{"vault":"v-9"}', '{"vault":"v-9",}', '["v-9",]', "{"),
+    *(
+        "{not json",
+        "[",
+        "[WIP] a title",
+        "{'vault':'v-9'}",
+        '\x0b{"vault":"v-9"}',
+        '\ufeff\x00 \ufeff[{"vault":"v-9"}]',
+    ),
+    *('{"vault":"v-9"}{', '{"vault":"v-9"}//', '[{"vault":1e999}]', "%7Bvault", "%257Bvault"),
+]
+
+
+@pytest.mark.parametrize("text", UNREAD)
+@pytest.mark.parametrize("place", ["f={}", "{}", "{}=1"])
+def test_what_begins_as_json_is_strict_json(text: str, place: str) -> None:
+    """A lenient reader would find in it what the broker does not."""
+    reading, _ = ask(query=place.format(quote_plus(text)))
+    assert reading.fault is Fault.UNREAD
+
+
+@pytest.mark.parametrize(("text", "fault"), [("{x", Fault.UNREAD), ("[{}", Fault.UNREAD), ("[1]", None), ("x {", None)])
+@pytest.mark.parametrize("name", [b"Accept", b"If-Match"])
+def test_so_is_a_field(name: bytes, text: str, fault: Fault | None) -> None:
+    """Whatever goes upstream can be read as JSON there."""
+    found = read_path(MESSAGES.encode())
+    assert found is not None
+    assert read_head(found, b"", ((name, text.encode()),)).fault is fault
+    named = read_head(found, b"", ((name, b'{"vault": "v-9"}'),))
+    assert refused(named) == Named(kind=VAULT, id="v-9")
+
+
+@pytest.mark.parametrize(
+    ("query", "body", "fault"),
+    [
+        pytest.param("x" * MAX_NAME + "_vault=v-9", None, Fault.LONG_PARAMETER, id="parameter"),
+        pytest.param("x." * MAX_NAME + "vault=v-9", None, Fault.LONG_PARAMETER, id="parameter, parts"),
+        pytest.param(f'f={{"{"x" * MAX_NAME}_vault":"v-9"}}', None, Fault.LONG_PARAMETER, id="JSON"),
+        pytest.param("", {" " * MAX_NAME + "vault": "v-9"}, Fault.LONG_MEMBER, id="member"),
+        pytest.param("", [{"a": [{"x" * MAX_NAME + ".vault": "v-9"}]}], Fault.LONG_MEMBER, id="member, deep"),
+        pytest.param("", {"vault": {"x" * MAX_NAME + "id": "v-9"}}, Fault.LONG_MEMBER, id="member of a thing"),
+        pytest.param("x" * MAX_NAME + "=v-9", {"x" * MAX_NAME: "v-9"}, None, id="as long as can be"),
+    ],
+)
+def test_a_name_is_read_whole_or_refused(query: str, body: Any, fault: Fault | None) -> None:
+    """What a long name ends with is never passed over."""
+    assert ({reading.fault for reading in ask(query=query, body=body)} - {None} or {None}) == {fault}
+
+
+def test_what_only_says_which_forms_are_understood_holds_no_id() -> None:
+    """A quality or a language may be equal to an id; in other fields the same text is refused."""
+    found = read_path(MESSAGES.encode())
+    assert found is not None
+    for name, passes in ((b"Accept", True), (b"ACCEPT-LANGUAGE", True), (b"If-Match", False)):
+        assert (refused(read_head(found, b"", ((name, b"text/html, application/*;q=0.9"),))) is None) is passes
+
+
+def test_an_id_that_is_like_a_word_is_own_where_it_is_named() -> None:
+    """It is free to stand anywhere else."""
+    for name, own in (("vault", False), ("vault_id", False), ("id", False), ("x", True), ("vault_size", True)):
+        assert (refused(*ask(query=f"{name}=messages")) is None) is own
+    assert refused(*ask("/api/vaults/messages")) == Named(kind=VAULT, id="messages")
+    assert refused(*ask(f"{MESSAGES}/text", field="application")) is None
 
 
 LARGE: list[Any] = [
@@ -193,8 +324,8 @@ LARGE: list[Any] = [
 @pytest.mark.parametrize("body", LARGE)
 def test_what_is_looked_at_is_bounded(body: Any) -> None:
     """What holds more than can be looked for says so."""
-    assert ask(body=body)[1].full
-    assert ask("/api/vaults", body=body)[1].full
+    assert ask(body=body)[1].fault is Fault.FULL
+    assert ask("/api/vaults", body=body)[1].fault is Fault.FULL
 
 
 def test_much_passes() -> None:
