@@ -7,11 +7,12 @@ Source: "Boxes" in docs/reference/boxes.md.
 import base64
 import binascii
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol, final
 from urllib.parse import unquote_to_bytes
 
+from grants.broker.needles import Needles
 from grants.message import RequestHead
 
 from .ports import Held, Vault
@@ -52,15 +53,36 @@ class Shown:
 
 
 class AddedBoxes(Protocol):
-    """Boxes that are not in the settings. Both methods raise `StateUnavailable`."""
+    """Boxes that are not in the settings. Every method raises `StateUnavailable`."""
 
     async def find(self, token: bytes) -> Box | None:
         """The box whose token this is now."""
         ...
 
+    async def find_all(self, tokens: Collection[bytes]) -> Mapping[bytes, Box]:
+        """Of these texts those that are tokens now, each with its box."""
+        ...
+
     async def named(self, name: str) -> Box | None:
         """The box of that name."""
         ...
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """Tokens that are known in clear, compiled once.
+
+    Attributes:
+        needles: these tokens, also those that were replaced and may still be in use somewhere.
+        folded: in small letters, for field names.
+    """
+
+    needles: Needles
+    folded: Needles
+
+
+_NONE: Final = Known(needles=Needles(()), folded=Needles(()))
 
 
 @final
@@ -79,6 +101,7 @@ class Boxes:
         self._added = added
         self._held: Held | None = None
         self._by_digest: Mapping[bytes, Box] = {}
+        self._known: Known | None = None
 
     def __repr__(self) -> str:
         return f"<boxes {', '.join(self._boxes)}>"
@@ -101,16 +124,47 @@ class Boxes:
             found = None if found is not None and found.name in self._boxes else found
         return found
 
+    async def find_all(self, tokens: Iterable[bytes]) -> dict[bytes, Box]:
+        """Of these texts those that are tokens now, each with its box."""
+        await self._read()
+        found, others = {}, set()
+        for token in tokens:
+            box = self._by_digest.get(hashlib.sha256(token).digest())
+            if box is None:
+                others.add(token)
+            else:
+                found[token] = box
+        added = await self._added.find_all(others) if self._added is not None and others else {}
+        return found | {token: box for token, box in added.items() if box.name not in self._boxes}
+
+    async def known(self) -> Known:
+        """The tokens that the settings name."""
+        held = await self._read()
+        if held is None:
+            return _NONE
+        if self._known is None:
+            values = [secret.reveal() for secret in (*held.values.values(), *held.needles)]
+            self._known = Known(needles=Needles(values), folded=Needles(map(bytes.lower, values), spelled=False))
+        return self._known
+
+    async def any_added(self, texts: Collection[bytes]) -> bool:
+        """Whether one of these texts is the token of a box that was added."""
+        return bool(texts) and self._added is not None and bool(await self._added.find_all(texts))
+
     async def _listed(self, token: bytes) -> Box | None:
+        await self._read()
+        return self._by_digest.get(hashlib.sha256(token).digest())
+
+    async def _read(self) -> Held | None:
         if self._vault is None:
             return None
         held = await self._vault.open()
         if held is not self._held:
-            self._held = held
+            self._held, self._known = held, None
             self._by_digest = {
                 hashlib.sha256(secret.reveal()).digest(): self._boxes[name] for name, secret in held.values.items()
             }
-        return self._by_digest.get(hashlib.sha256(token).digest())
+        return held
 
 
 def holds_token(head: RequestHead, token: bytes) -> bool:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from addons.exchange import Exchange
 from addons.policy import Service
+from grants.broker.needles import Pattern
 from grants.broker.swap import leftover
 from grants.decision import Deny
 from grants.message import Fields
@@ -22,8 +23,12 @@ def credentialed(
     opened: Opened,
     name: str,
     added: Fields = (),
+    unsent: Pattern | None = None,
 ) -> BrokerRules | Deny:
-    """The rules for a request to `service`; `fields` hold the credential and replace what the client sent there."""
+    """The rules for a request to `service`; `fields` hold the credential and replace what the client sent there.
+
+    `unsent` is what the body may not hold, where it goes on as it comes.
+    """
     drop = TOKEN_FIELDS | {field.lower() for field, _ in fields}
     request = outgoing(
         call.head, call.needs, call.query, origin=service.upstream, base=service.base, drop=frozenset(drop)
@@ -41,6 +46,7 @@ def credentialed(
         needles=opened.needles,
         pairs=((opened.value, call.token),),
         added=added,
+        unsent=unsent,
     )
 
 

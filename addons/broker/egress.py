@@ -11,7 +11,7 @@ from typing import Final, final
 
 from addons.exchange import Exchange
 from addons.policy import Judged, Service
-from grants.broker.search import holds
+from grants.broker.needles import Pattern
 from grants.broker.swap import leftover, swap
 from grants.decision import Deny, Reason
 
@@ -20,6 +20,7 @@ from .credentialed import relay
 from .denials import denied, leak
 from .parts import Credential, Opened
 from .rules import BrokerRules, outgoing
+from .token import streamed
 
 _LOOKED_AT: Final = 64 * 1024
 """A body that announces no more bytes than this is searched whole, before anything goes upstream."""
@@ -60,7 +61,7 @@ class EgressPart:
         if isinstance(secret.service.way, Judged):
             _judge(exchange, call, secret.service)
             return
-        rules = _rules(call, secret.service, opened)
+        rules = _rules(call, secret.service, opened, await streamed(call))
         if isinstance(rules, Deny):
             exchange.deny(rules)
             return
@@ -71,16 +72,12 @@ class EgressPart:
             relay(exchange, secret.service, rules)
 
     async def act(self, exchange: Exchange, call: Call) -> None:
-        """See `Part`."""
-        if exchange.body_limit is None or not exchange.own:
-            return
-        if holds(exchange.body, call.token):
-            exchange.deny(leak("body"))
-        else:
+        """See `Part`: a body that was held has been searched, and goes on."""
+        if exchange.body_limit is not None and exchange.own:
             exchange.relayed = True
 
 
-def _rules(call: Call, service: Service, opened: Opened) -> BrokerRules | Deny:
+def _rules(call: Call, service: Service, opened: Opened, unsent: Pattern) -> BrokerRules | Deny:
     built = outgoing(call.head, call.needs, None, origin=service.upstream, base=service.base, drop=frozenset())
     if isinstance(built, Deny):
         return built
@@ -95,7 +92,7 @@ def _rules(call: Call, service: Service, opened: Opened) -> BrokerRules | Deny:
         prefix=b"/egress/" + call.needs.name.encode(),
         needles=opened.needles,
         pairs=swapped.pairs,
-        token=call.token,
+        unsent=unsent,
     )
 
 

@@ -12,6 +12,7 @@ from .call import Call
 from .credentialed import credentialed, relay
 from .denials import unreadable
 from .parts import Credential
+from .token import streamed
 
 
 @final
@@ -45,6 +46,7 @@ class ExtraPart:
             fields=((addition.header, opened.value),),
             opened=opened,
             name=addition.credential.name,
+            unsent=await streamed(call),
         )
         if isinstance(rules, Deny):
             exchange.deny(rules)

@@ -14,6 +14,7 @@ from grants.message import Fields
 from .call import Call
 from .denials import unreadable
 from .parts import Credential, Opened
+from .token import holds_token
 
 BETA: Final = b"anthropic-beta"
 _OAUTH: Final = b"oauth-2025-04-20"
@@ -78,7 +79,7 @@ async def _visitor(call: Call) -> Paid | None:
     if visitor is None or not is_principal(visitor.principal):
         return None
     opened = await visitor.credential.open()
-    if opened is None or opened.value == call.token:
+    if opened is None or await holds_token(call.broker.boxes, opened.value):
         return None
     payer = Payer(kind=PayerKind.VISITOR, principal=visitor.principal)
     return Paid(payer=payer, name=visitor.credential.name, opened=opened)

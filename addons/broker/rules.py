@@ -13,6 +13,7 @@ from addons.relay_head import Called, request_of
 from addons.relay_rules import Ready, Screen, called_url
 from addons.streams import ResponseHead
 from grants.broker.capabilities import Needs
+from grants.broker.needles import Pattern, needles
 from grants.broker.search import holds
 from grants.broker.swap import restore
 from grants.coding import CodingError, content_codings, decode
@@ -69,7 +70,7 @@ class BrokerRules:
         needles: what no answer may hold.
         pairs: what went out, and what the box is shown for it in a header.
         added: to the fields of the answer.
-        token: which the request's body may not hold; None where the body is not searched.
+        unsent: what the request's body may not hold; None where the body is not searched.
     """
 
     request: Outgoing = field(repr=False)
@@ -78,7 +79,7 @@ class BrokerRules:
     needles: tuple[Secret, ...] = field(repr=False)
     pairs: tuple[tuple[bytes, bytes], ...] = field(repr=False)
     added: Fields = ()
-    token: bytes | None = field(default=None, repr=False)
+    unsent: Pattern | None = field(default=None, repr=False)
 
     async def ready(self, exchange: Exchange, service: Service, way: Relayed) -> Ready | Deny:
         """See `RelayRules`."""
@@ -91,7 +92,7 @@ class BrokerRules:
         fields = restore(tuple([pair for pair in head.fields if pair[0].lower() not in _NEVER_SHOWN]), self.pairs)
         if coded:
             try:
-                BodyScreen((), disclosed(), codings)
+                BodyScreen(needles(()), disclosed(), codings)
             except CodingError:
                 return uncoded()
             fields = tuple([pair for pair in fields if pair[0].lower() not in (b"content-encoding", b"content-length")])
@@ -107,11 +108,11 @@ class BrokerRules:
 
     def upload(self) -> Screen | None:
         """See `RelayRules`."""
-        return None if self.token is None else BodyScreen((self.token,), leak("body"))
+        return None if self.unsent is None else BodyScreen(self.unsent, leak("body"))
 
     def download(self, head: ResponseHead) -> Screen | None:
         """See `RelayRules`."""
-        return BodyScreen(self._values(), disclosed(), content_codings(head.fields))
+        return BodyScreen(needles(self._values()), disclosed(), content_codings(head.fields))
 
     def whole(self, exchange: Exchange, service: Service, response: Response) -> Relay | Deny:
         """The same for an answer that was read whole: as the box may see it, codings off."""

@@ -1,10 +1,11 @@
 """Searches a body while it is relayed: codings off, values out, and nothing held back but what may begin one."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import final
 
 from addons.relay_rules import Withheld
 from grants.broker.coded import StreamDecoder
+from grants.broker.needles import Pattern
 from grants.broker.scan import Disclosed
 from grants.broker.search import Search
 from grants.coding import CodingError
@@ -18,7 +19,7 @@ class BodyScreen:
     """Implements `addons.relay_rules.Screen`.
 
     Args:
-        values: what may not go on, in any spelling that `grants.broker.search` knows.
+        pattern: what may not go on, in any spelling that `grants.broker.search` knows.
         denial: the refusal when one is found.
         codings: taken off first: what goes on is what was searched.
 
@@ -26,8 +27,8 @@ class BodyScreen:
         CodingError: one of the codings is not known, or there are too many.
     """
 
-    def __init__(self, values: Iterable[bytes], denial: Deny, codings: Sequence[bytes] = ()) -> None:
-        self._search = Search(values)
+    def __init__(self, pattern: Pattern, denial: Deny, codings: Sequence[bytes] = ()) -> None:
+        self._search = Search(pattern)
         self._decoder = StreamDecoder(codings)
         self._denial = denial
 

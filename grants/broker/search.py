@@ -3,24 +3,22 @@
 A value is looked for as it is and in base64, at any place of a text and in both alphabets: in the text, and in each
 view of it that percent-encoding and JSON's escapes, undone in any order up to `LAYERS` times, give. So it is found in
 every mixture of them, such as the percent-encoding of base64 or JSON in a JSON string. Undoing in one order alone would
-not do: what looks like an escape of one kind may be made of escapes of the other. A whole text is searched as a stream
-of its pieces: there is no second way to search. Not found is base64 of one of these spellings, or of base64.
+not do: what looks like an escape of one kind may be made of escapes of the other. A text that is short has each view
+made whole, a longer one is searched as a stream of its pieces; both find the same. Not found is base64 of one of these
+spellings, or of base64.
 Source: "Credential guarantee" in the specification.
 """
 
-from collections.abc import Iterable
-from functools import lru_cache
+from collections.abc import Iterator
 from typing import Final, final
 
-from grants.basic import encoded_cores
-
+from .needles import Pattern, needles
 from .scan import Disclosed, Scanner
-from .undo import JSON, JSON_QUOTES, PERCENT, Undo
+from .undo import JSON, JSON_QUOTES, PERCENT, Escape, Undo
 
 LAYERS: Final = 3
 """Times that percent-encoding or JSON's escapes are undone."""
 
-_URL_SAFE: Final = bytes.maketrans(b"+/", b"-_")
 _PIECE: Final = 256 * 1024
 
 
@@ -37,8 +35,8 @@ class _View:
 
     __slots__ = ("above", "before", "data", "scanner", "step", "twin")
 
-    def __init__(self, needles: tuple[bytes, ...], step: Undo, above: "_View | None", twin: "_View | None") -> None:
-        self.scanner = Scanner(needles)
+    def __init__(self, pattern: Pattern, step: Undo, above: "_View | None", twin: "_View | None") -> None:
+        self.scanner = Scanner(pattern)
         self.step, self.above, self.twin = step, above, twin
         self.data = b""
         self.before = self.waits
@@ -80,24 +78,18 @@ class _View:
 
 @final
 class Search:
-    """Looks for values in one stream, and holds nothing back but what may begin one.
+    """Looks for a pattern in one stream, and holds nothing back but what may begin one.
 
     Most texts hold few escapes, so most views are the same as a shorter way gives, and are neither made nor searched.
     While there are none at all, only the stream itself is: `_calm`, since `_quiet` bytes.
     """
 
-    __slots__ = ("_calm", "_escapes", "_held", "_quiet", "_views")
+    __slots__ = ("_calm", "_escapes", "_held", "_pattern", "_quiet", "_views")
 
-    def __init__(self, values: Iterable[bytes]) -> None:
-        needles = spellings(tuple(values))
-        self._escapes = escapes = (PERCENT, JSON_QUOTES if any(b'"' in needle for needle in needles) else JSON)
-        ways: dict[tuple[int, ...], _View] = {(): _View(needles, Undo(PERCENT), None, None)}
-        for layers in range(LAYERS):
-            for way in [way for way in ways if len(way) == layers]:
-                for kind, escape in enumerate(escapes):
-                    twin = ways[(*way[:-1], kind)] if way else None
-                    ways[(*way, kind)] = _View(needles, Undo(escape), ways[way], twin)
-        self._views = list(ways.values())
+    def __init__(self, pattern: Pattern) -> None:
+        self._pattern = pattern
+        self._escapes = _escapes(pattern)
+        self._views = [_View(pattern, Undo(PERCENT), None, None)]
         self._held = b""
         self._calm, self._quiet = True, 0
 
@@ -122,6 +114,8 @@ class Search:
         if self._calm and not any(escape.touches(piece) for escape in self._escapes):
             self._quiet += len(piece)
             return stream.feed(piece, last=last)
+        if len(self._views) == 1:
+            self._views = self._all_views()
         if self._calm:
             for view in self._views[1:]:
                 view.catch_up(stream, self._quiet)
@@ -130,6 +124,16 @@ class Search:
             return True
         self._calm, self._quiet = not any(any(view.waits) for view in self._views), 0
         return False
+
+    def _all_views(self) -> list[_View]:
+        """The stream, and every other view of it: most streams never need those."""
+        ways: dict[tuple[int, ...], _View] = {(): self._views[0]}
+        for layers in range(LAYERS):
+            for way in [way for way in ways if len(way) == layers]:
+                for kind, escape in enumerate(self._escapes):
+                    twin = ways[(*way[:-1], kind)] if way else None
+                    ways[(*way, kind)] = _View(self._pattern, Undo(escape), ways[way], twin)
+        return list(ways.values())
 
     def _unsure(self) -> int:
         """Bytes at the end of what came, at most, that may begin a value in one of the views."""
@@ -142,19 +146,33 @@ class Search:
         return counts[self._views[0]]
 
 
-def holds(text: bytes, *values: bytes) -> bool:
-    """Whether one of `values` stands in `text`, in a spelling that is looked for."""
-    search = Search(values)
+def found(text: bytes, pattern: Pattern) -> bool:
+    """Whether what is looked for stands in a whole text, in a spelling that is looked for."""
+    if len(text) <= _PIECE:
+        return any(map(pattern.found, _views(text, _escapes(pattern))))
+    search = Search(pattern)
     pieces = (text[start : start + _PIECE] for start in range(0, len(text), _PIECE))
     return any(isinstance(search.feed(piece), Disclosed) for piece in pieces) or isinstance(search.finish(), Disclosed)
 
 
-@lru_cache(maxsize=256)
-def spellings(values: tuple[bytes, ...]) -> tuple[bytes, ...]:
-    """What is looked for in each view: a value, also with its spaces as forms have them, and its base64 (RFC 4648)."""
-    found: dict[bytes, None] = {}
-    for value in values:
-        cores = encoded_cores(value)
-        safe = [core.translate(_URL_SAFE) for core in cores]
-        found.update(dict.fromkeys((value, value.replace(b" ", b"+"), *cores, *safe)))
-    return tuple(found)
+def holds(text: bytes, *values: bytes) -> bool:
+    """Whether one of `values` stands in `text`, in a spelling that is looked for."""
+    return found(text, needles(values))
+
+
+def _escapes(pattern: Pattern) -> tuple[Escape, ...]:
+    return (PERCENT, JSON_QUOTES if pattern.quotes else JSON)
+
+
+def _views(text: bytes, escapes: tuple[Escape, ...]) -> Iterator[bytes]:
+    """The text, and each view of it that differs from the one that it is made of."""
+    yield text
+    waiting = [(text, LAYERS)]
+    while waiting:
+        above, layers = waiting.pop()
+        for escape in escapes:
+            if escape.mark in above and escape.complete.search(above) is not None:
+                view = escape.undo(above)
+                yield view
+                if layers > 1:
+                    waiting.append((view, layers - 1))

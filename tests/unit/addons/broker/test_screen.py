@@ -7,6 +7,7 @@ import pytest
 
 from addons.broker.screen import BodyScreen
 from addons.relay_rules import Withheld
+from grants.broker.needles import Needles
 from grants.decision import Deny, Reason, Rule
 
 VALUE = "sk/live+abc\"<x>&'=1"
@@ -35,7 +36,7 @@ SPELLED = [
 def test_a_value_in_json_is_found_as_writers_escape_it(text: str, piece: int) -> None:
     """No answer to the box carries a secret's value: also not in the escapes that its reader undoes."""
     assert json.loads(text) == VALUE
-    screen = BodyScreen([VALUE.encode()], DENIAL)
+    screen = BodyScreen(Needles([VALUE.encode()]), DENIAL)
     body = b'{"k":' + text.encode() + b"}"
 
     def feed() -> bytes:
@@ -49,6 +50,6 @@ def test_a_value_in_json_is_found_as_writers_escape_it(text: str, piece: int) ->
 def test_percent_encoding_is_found_in_either_case() -> None:
     """`%2f` is `%2F`."""
     for text in (b"sk%2Flive%2Babc%22%3Cx%3E%26%27%3D1", b"sk%2flive%2babc%22%3cx%3e%26%27%3d1"):
-        screen = BodyScreen([VALUE.encode()], DENIAL)
+        screen = BodyScreen(Needles([VALUE.encode()]), DENIAL)
         with pytest.raises(Withheld):
             b"".join((*screen.feed(text), *screen.finish()))

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.brokers import ENVIRONMENT, OTHER, TOKEN, VALUE, Running, brokers, reply
 
-from addons.broker.token import MOST
+from grants.broker.issued import MOST
 from grants.decision import Reason
 
 MESSAGES = "/llm/anthropic/v1/messages"
@@ -87,16 +87,39 @@ def test_no_request_shows_tokens_of_two_boxes(
     run(work)
 
 
-@pytest.mark.parametrize(("method", "path"), ROUTES)
-def test_no_more_words_than_are_looked_up(run: Run, method: str, path: str) -> None:
-    """A head in which a token could stand behind what is looked up is refused, and says so."""
+MANY = [
+    pytest.param({"Cookie": "; ".join(f"name-{n:04}=value-{n:04}" for n in range(140))}, "", id="140 cookies"),
+    pytest.param({}, "?" + "&".join(f"key={n:08}" for n in range(128)), id="128 query values"),
+    pytest.param({"X-Words": ",".join(f"word-{n:04}" for n in range(700))}, "", id="700 words"),
+    pytest.param({"X-Old": f"gpx_{'x' * 43}"}, "", id="what is no token any more"),
+]
+
+
+@pytest.mark.parametrize(("fields", "query"), MANY)
+def test_words_are_not_counted(run: Run, fields: dict[str, str], query: str) -> None:
+    """What a browser or a long query sends goes on: of words only those that have the form of a token are asked for."""
 
     async def work(broker: Running) -> None:
-        words = ",".join(f"word-{number:04}" for number in range(MOST))
+        await broker.report(**EVERYTHING)
+        assert (await broker.ask("GET", f"/egress/API/x{query}", fields=fields)).status == 200
+        got = broker.api.got[0]
+        assert got.target == f"/x{query}"
+        assert all(got.all(name.lower()) == [value] for name, value in fields.items())
+
+    run(work)
+
+
+@pytest.mark.parametrize(("method", "path"), ROUTES)
+def test_no_more_texts_than_are_asked_for(run: Run, method: str, path: str) -> None:
+    """A head in which a token could hide among what has its form is refused, and says so."""
+
+    async def work(broker: Running) -> None:
+        words = ",".join(f"gpx_{number:043}" for number in range(MOST + 1))
         answer = await broker.ask(method, path, body={} if method == "POST" else None, fields={"X-Words": words})
         assert answer.status == 400
         assert str(MOST) in answer.message
         assert broker.reasons() == [Reason.BOX_UNKNOWN]
+        assert not broker.api.got
 
     run(work)
 

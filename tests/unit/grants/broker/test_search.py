@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from grants.broker.needles import Needles, spellings
 from grants.broker.scan import Disclosed
-from grants.broker.search import LAYERS, Search, holds, spellings
+from grants.broker.search import LAYERS, Search, holds
 
 VALUE = b"sk/a+\"<&'\\u0041%41"
 TOKEN = b"gpx_012345+/"
@@ -44,7 +45,7 @@ def percent(choose: Callable[[int], int]) -> Write:
 
 def streamed(text: bytes, value: bytes, size: int) -> tuple[bool, bytes]:
     """Whether the value was found in a stream of pieces of this size, and what went out before."""
-    search, shown = Search([value]), b""
+    search, shown = Search(Needles([value])), b""
     for start in range(0, len(text), size):
         piece = search.feed(text[start : start + size])
         if isinstance(piece, Disclosed):
@@ -131,7 +132,7 @@ def test_any_mixture_is_found_however_it_is_cut(data: st.DataObject) -> None:
     for write in data.draw(st.lists(st.sampled_from([escapes(choose), percent(choose)]), max_size=2)):
         text = write(text)
     cut = data.draw(st.integers(0, len(text)))
-    search = Search([TOKEN])
+    search = Search(Needles([TOKEN]))
     first = search.feed(b"data: " + text[:cut])
     assert Disclosed() in (first, search.feed(text[cut:]), search.finish())
     assert isinstance(first, Disclosed) or b"data: ".startswith(first)
@@ -142,7 +143,7 @@ def test_any_mixture_is_found_however_it_is_cut(data: st.DataObject) -> None:
 def test_a_stream_without_the_value_is_not_changed(pieces: list[bytes]) -> None:
     """Everything that is not withheld goes out, in order; a stream is judged as its whole text is."""
     value, whole = b"ab/a", b"".join(pieces)
-    search, shown = Search([value]), b""
+    search, shown = Search(Needles([value])), b""
     for piece in [*map(search.feed, pieces), search.finish()]:
         if isinstance(piece, Disclosed):
             assert holds(whole, value)
@@ -166,7 +167,7 @@ def test_a_stream_without_the_value_is_not_changed(pieces: list[bytes]) -> None:
 )
 def test_an_event_is_not_held_back(piece: bytes, held: bytes) -> None:
     """Only an end that may begin the value waits, so an event that ends in a line break never does."""
-    search = Search([TOKEN])
+    search = Search(Needles([TOKEN]))
     assert search.feed(piece) == piece.removesuffix(held)
     assert search.finish() == held
 
@@ -180,6 +181,6 @@ def test_a_large_text_is_searched_in_pieces() -> None:
 
 def test_nothing_is_shown() -> None:
     """No text of a search holds a value; no values are found nowhere."""
-    assert repr(Search([VALUE])) == "<search>"
+    assert repr(Search(Needles([VALUE]))) == "<search>"
     assert not holds(b"anything")
     assert spellings(()) == ()

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from grants.broker.needles import Needles
 from grants.broker.scan import Disclosed, Scanner
 from grants.broker.swap import Place, leftover, restore, swap
 
@@ -96,7 +97,7 @@ def test_never_shown() -> None:
     """No text of these holds a value."""
     swapped = swap(((b"A", TOKEN),), TOKEN, token=TOKEN, value=VALUE)
     assert "sk" not in repr(swapped)
-    assert repr(Scanner([VALUE])) == "<scanner for 1 values>"
+    assert repr(Scanner(Needles([VALUE]))) == "<scanner>"
 
 
 @settings(deadline=None, max_examples=100)
@@ -129,7 +130,7 @@ def test_nothing_is_left(head: bytes, query: bytes) -> None:
 )
 def test_scanner(needles: list[bytes], pieces: list[bytes], given_out: list[bytes | Disclosed]) -> None:
     """Only an end that could be the beginning of a value waits."""
-    scanner = Scanner(needles)
+    scanner = Scanner(Needles(needles, spelled=False))
     assert [*map(scanner.feed, pieces), scanner.finish()] == given_out
 
 
@@ -140,7 +141,7 @@ def test_scanner(needles: list[bytes], pieces: list[bytes], given_out: list[byte
 )
 def test_scanner_finds_exactly_what_is_there(pieces: list[bytes], needles: list[bytes]) -> None:
     """However a stream is cut: a value in it is found and never goes out whole, all else goes out unchanged."""
-    scanner = Scanner(needles)
+    scanner = Scanner(Needles(needles, spelled=False))
     results = [*map(scanner.feed, pieces), scanner.finish()]
     out = b"".join(result for result in results if isinstance(result, bytes))
     whole = b"".join(pieces)
