@@ -63,6 +63,8 @@ def grant(config: Path | None, box: str, principal: str, credential: str, ttl: f
     async def work(store: "Store") -> "IssuedGrant | None":
         if not in_settings and await store.box_by_name(box) is None:
             return None
+        if await _shows_token(broker, store, reference):
+            fail("the credential is, or holds, the token of a box, which goes nowhere; name the person's own")
         return await store.issue_grant(box, principal=principal, credential=reference, ttl=ttl, now=now())
 
     issued = broker.run(work)
@@ -142,6 +144,34 @@ def _reference(broker: Broker, credential: str) -> str:
         raise click.BadParameter(
             "does not say where the credential is; write env:NAME or file:PATH", param_hint="--credential"
         ) from None
+
+
+async def _shows_token(broker: Broker, store: "Store", reference: str) -> bool:
+    """Whether a box's token stands in what the reference names, as far as both can be read here.
+
+    The proxy looks again when the grant is used: what an `env:` names may be there alone.
+    """
+    from addons.boxes import Box, Boxes
+    from addons.broker.token import holds_token
+    from proxy.broker.state import State
+    from proxy.secrets import EndpointVault, parse_source
+    from proxy.secrets.source import SecretUnreadable
+
+    settings = broker.settings
+    if any(box.token == reference for box in settings.boxes):
+        return True
+    try:
+        value = parse_source(reference, settings.directory).read().reveal()
+    except SecretUnreadable:
+        return False
+    state = State(settings.directory)
+    state.store = store
+    boxes = Boxes(
+        [Box(name=box.name, endpoints=box.endpoints) for box in settings.boxes],
+        EndpointVault("boxes", {box.name: parse_source(box.token, settings.directory) for box in settings.boxes}),
+        state,
+    )
+    return await holds_token(boxes, value)
 
 
 def _document(grant: "VisitorGrant", time: float) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import re
 import shlex
 import subprocess
 import time
+from base64 import b64encode
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -254,6 +255,33 @@ def test_a_file_is_found_from_anywhere(here: Path) -> None:
     found = ask(lambda store: store.grant_of(value.encode(), "a", now=time.time()))
     assert found is not None
     assert found.credential == f"file:{here}/ada.key"
+
+
+@pytest.mark.parametrize("written", ["{}", "Bearer {}", "a:{}:b", "base64"])
+@pytest.mark.parametrize("whose", ["of the settings", "added", "before a rotation"])
+def test_no_token_pays(here: Path, monkeypatch: pytest.MonkeyPatch, whose: str, written: str) -> None:
+    """A credential that is, or holds, a box's token is refused, and no grant is made; its text is not shown."""
+    first = add("a")
+    token = {"of the settings": TOKEN, "added": first, "before a rotation": first}[whose]
+    if whose == "before a rotation":
+        done("box", "rotate", "a", "--grace", "1h")
+    value = b64encode(f"u:{token}".encode()).decode() if written == "base64" else written.format(token)
+    monkeypatch.setenv("ADA_KEY", value)
+    result = run("visitor", "grant", "--box", "a", "--principal", "p", "--credential", "env:ADA_KEY")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == (
+        "error: the credential is, or holds, the token of a box, which goes nowhere; name the person's own\n"
+    )
+    assert ask(lambda store: store.list_grants()) == ()
+
+
+def test_the_token_of_the_settings_is_none_wherever_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its very reference is refused also where nothing can be read; another that cannot be read is taken."""
+    add("a")
+    monkeypatch.delenv("FIXED_TOKEN")
+    words = ("visitor", "grant", "--box", "a", "--principal", "p", "--credential")
+    assert run(*words, "env:FIXED_TOKEN").exit_code == 1
+    assert run(*words, "env:NOT_HERE").exit_code == 0
 
 
 # --- for programs ---
