@@ -35,7 +35,7 @@ def chain(front: Front, audit: Audit) -> Chain:
         front,
         Who(),
         Where(),
-        BrokerRoute(),
+        BrokerRoute(audit),
         Authorize(),
         Tunnel(audit),
         Relay(audit),

@@ -3,7 +3,6 @@
 import json
 
 from grants.broker.facts import JsonObject
-from grants.broker.search import holds
 from grants.jsontext import JsonValue
 from grants.message import Fields, Relay
 
@@ -18,8 +17,3 @@ def json_answer(document: JsonObject, *, status: int = 200, fields: Fields = ())
 def encoded(value: JsonValue) -> bytes:
     """JSON text; a lone surrogate stays escaped."""
     return json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace")
-
-
-def holds_token(body: bytes, token: bytes) -> bool:
-    """Whether a body holds the token, in any spelling that `grants.broker.search` knows."""
-    return holds(body, token)

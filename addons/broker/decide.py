@@ -25,6 +25,7 @@ from grants.broker.decide import (
     read_answer,
     read_request,
 )
+from grants.broker.needles import Pattern
 from grants.broker.search import holds
 from grants.coding import CodingError, content_codings, decode
 from grants.decision import Deny, Reason
@@ -33,13 +34,14 @@ from grants.target import encode_path
 
 from .answers import json_answer
 from .call import Call
-from .denials import bad, disclosed, leak, unusable
+from .denials import bad, disclosed, leak, multiplied, unusable
 from .parts import HELD_BYTES
 from .payers import Paid, Payers
+from .token import streamed
 
 _ANSWER_BYTES: Final = 1024 * 1024
 _AT_ONCE_BYTES: Final = 64 * 1024 * 1024
-"""Bytes of requests that are under way at one time."""
+"""Bytes of requests that are under way at one time, and of all that one body asks for."""
 _PATH: Final = b"/v1/messages"
 _VERSION: Final = b"2023-06-01"
 
@@ -77,10 +79,10 @@ class DecidePart:
         if isinstance(request, DecideInvalid):
             exchange.deny(bad(Reason.DECIDE_INVALID, request.detail, 422))
             return
-        # what is sent is composed, so a token may also come to stand there
-        if holds(exchange.body, call.token) or any(
-            call.token in messages_request(request, question) for question in request.questions
-        ):
+        if len(exchange.body) * len(request.questions) > _AT_ONCE_BYTES:
+            exchange.deny(multiplied(_AT_ONCE_BYTES))
+            return
+        if await _composes(request, await streamed(call)):
             exchange.deny(leak("body"))
             return
         paid = await self.payers.choose(call)
@@ -148,6 +150,15 @@ class DecidePart:
         if isinstance(answer, AnswerInvalid):
             raise _Unusable(unusable(answer.detail))
         return answer
+
+
+async def _composes(request: DecideRequest, unsent: Pattern) -> bool:
+    """Whether a token stands in what is sent: that is composed, so one may come to stand there only then."""
+    for question in request.questions:
+        if unsent.found(messages_request(request, question)):
+            return True
+        await asyncio.sleep(0)
+    return False
 
 
 def _first(group: BaseExceptionGroup[_Unusable]) -> _Unusable:

@@ -12,16 +12,15 @@ from addons.ports import UpstreamFailed
 from addons.send import failure
 from grants.broker.capabilities import feedback_words
 from grants.broker.rule import refused
-from grants.broker.search import holds
 from grants.decision import Deny, Reason
 from grants.jsontext import JsonInvalid, parse_json
 
+from .admit import labels
 from .answers import json_answer
 from .call import Call
-from .denials import bad, denied, leak
+from .denials import bad, denied
 from .parts import HELD_BYTES
 from .report import now
-from .route import labels
 
 
 class FeedbackSink(Protocol):
@@ -71,8 +70,6 @@ class FeedbackPart:
             exchange.deny(denied(Reason.SCOPE, refusal[1]))
         elif isinstance(self.sink, Deny):
             exchange.deny(self.sink)
-        elif holds(exchange.body, call.token):
-            exchange.deny(leak("body"))
         else:
             await self._keep(exchange, call, self.sink)
 

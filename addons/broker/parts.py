@@ -44,6 +44,12 @@ class BrokerState(Protocol):
         """Which boxes, of all that there are, have learned these ids or were given them when they were added."""
         ...
 
+    async def ready(self, box: str) -> None:
+        """Show that something can be stored for a box now, by storing it: for before a thing is made that is to be
+        learned.
+        """
+        ...
+
     async def learn(self, box: str, kind: Kind, identifier: str) -> bool:
         """Remember that something is a box's own. False: it is another's by then, or cannot be an id."""
         ...

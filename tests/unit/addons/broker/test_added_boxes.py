@@ -4,8 +4,9 @@ import asyncio
 from typing import Any
 
 import pytest
-from support.running import FixedVault
+from support.running import FixedVault, MemoryLog
 
+from addons.audit import Audit
 from addons.boxes import Box, Boxes
 from addons.broker.call import Call
 from addons.broker.fountain import FountainPart
@@ -74,7 +75,7 @@ def test_a_box_that_is_gone_is_refused_in_its_tunnel() -> None:
 def test_a_request_without_a_head_fails_closed() -> None:
     """What cannot be is refused, not passed on."""
     made = Exchange(arrival=Arrival(mode=Mode.BROKER, peer=None), policy=Policy.of([]))
-    asyncio.run(BrokerRoute().broker_request(made))
+    asyncio.run(BrokerRoute(Audit(MemoryLog(), b"k" * 32)).broker_request(made))
     assert made.denial is not None
     assert made.denial.rule is Rule.FAULT
 
