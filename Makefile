@@ -70,9 +70,9 @@ coverage: setup  ## branch coverage of grants and addons, at least COVERAGE perc
 conformance: setup  ## the broker protocol's checks; BROKER_URL=https://... asks a broker that runs already
 	@BROKER_URL="$(BROKER_URL)" $(PYTEST) -q -n 0 tests/conformance/broker/test_broker.py $(ARGS)
 
-bench: setup  ## measure the core and each front beside plain mitmdump
+bench: setup  ## measure the core, then each front beside mitmdump and nginx; ARGS=--quick takes about a minute
 	@$(PYTEST) -q -n 0 --benchmark-enable --benchmark-only -m "" tests/bench
-	if [ -f tests/bench/fronts.py ]; then $(BIN)/python tests/bench/fronts.py $(ARGS); fi
+	PYTHONPATH=.:tests $(BIN)/python -m bench $(ARGS)
 
 soak: setup  ## long runs that look for leaks of memory and descriptors
 	@$(PYTEST) -q -n 0 -m soak --timeout 3600 tests $(ARGS)
