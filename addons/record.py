@@ -1,8 +1,9 @@
 """The decision record: metadata only, by its type. Source: "Decision log" in docs/reference/records.md."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import final
+
+from grants.immutable import immutable
 
 
 class Event(StrEnum):
@@ -42,7 +43,7 @@ class Signal(StrEnum):
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True)
+@immutable
 class Record:
     """One record, less what the log itself adds (`ts`, `seq`, `chain`, `prev`).
 

@@ -86,7 +86,9 @@ class Scanner:
         `data` need not be JSON: what is undone in any other text is at most searched in vain.
         """
         for _ in range(_NESTED):
-            if not any(mark in data for mark in _MARKS) and not (_QUOTE in data and self._quoted()):
+            if _BACKSLASH not in data or not (
+                any(mark in data for mark in _MARKS) or (_QUOTE in data and self._quoted())
+            ):
                 return False
             data = b"".join(map(_unescaped, _chunks(data)))
             if self.in_bytes(data):

@@ -22,6 +22,7 @@ from addons.hooks import BrokerConnectHook, BrokerHeadHook, BrokerRequestHook, B
 from addons.send import failure
 from addons.streams import ClientLeft, ClientSide
 from grants.decision import Deny, Reason
+from proxy.tasks import spawn
 from proxy.unsent import ClientWriter, Unsent
 from proxy.upstream.failures import shutting_down
 
@@ -92,25 +93,27 @@ class ClientConnection(ProxyConnectionHandler):
                 elif isinstance(command, commands.StartHook):
                     self._start(command)
                 elif isinstance(command, commands.RequestWakeup):
-                    self.wakeup_timer.add(asyncio.create_task(self.wakeup(command)))
+                    self.wakeup_timer.add(spawn(self.wakeup(command), "a deadline of a client connection"))
                 elif isinstance(command, commands.CloseConnection):
                     if self.client in self.transports:
                         half = isinstance(command, commands.CloseTcpConnection) and command.half_close
                         self.close_connection(self.client, half)
                 else:
-                    raise TypeError(f"{type(command).__name__} is nothing that a front asks for")  # noqa: TRY301
+                    raise TypeError(f"{type(command).__name__} is nothing that a front asks for")
         except Exception as error:
             log.error("%s while a connection was handled; it is closed", type(error).__name__)  # noqa: TRY400 - values may be secret
             self.abort()
 
     def _start(self, hook: commands.StartHook) -> None:
         """Answer a hook in a task of its own, counted from now: between two requests there is no moment without one."""
-        task = asyncio.create_task(self._answer(hook))
+        task = asyncio.create_task(self._answer(hook))  # noqa: TID251 - kept and reported here, once for each request
         self._tasks.add(task)
         task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("an answer ended with %s", type(error).__name__)
         if not self._tasks and self._quiet is not None and not self._quiet.done():
             self._quiet.set_result(None)
 

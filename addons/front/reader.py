@@ -12,6 +12,7 @@ from typing import Final, final
 import httptools
 
 from grants.decision import Deny, Reason, Rule
+from grants.immutable import immutable
 from grants.message import RequestHead
 
 MAX_FIELDS: Final = 256
@@ -26,7 +27,7 @@ _LENGTH: Final = re.compile(rb"0|[1-9][0-9]{0,17}")
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True)
+@immutable
 class HeadRead:
     """A head is complete.
 
@@ -43,7 +44,7 @@ class HeadRead:
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True)
+@immutable
 class BodyRead:
     """The body is complete."""
 
@@ -59,7 +60,7 @@ class Unreadable:
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True)
+@immutable
 class BodyPiece:
     """Part of a body that is streamed. `last` says that nothing more of it comes."""
 
