@@ -10,7 +10,7 @@ import logging
 import os
 import socket
 import stat
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, final
@@ -26,8 +26,10 @@ from addons.policy import Policies
 from addons.ports import Certificates
 from addons.record import Mode
 from grants.message import Authority
+from proxy.acceptor import Acceptor
 from proxy.connection import ClientConnection, Table
 from proxy.settings.model import Listen, TcpListen, UnixListen
+from proxy.tasks import spawn
 from proxy.unsent import Unsent
 
 log = logging.getLogger(__name__)
@@ -170,7 +172,7 @@ class _Served:
     """A listener that accepts; its setting and endpoint may change."""
 
     listener: Listener
-    server: asyncio.AbstractServer
+    acceptor: Acceptor
 
 
 @final
@@ -219,12 +221,12 @@ class Listeners:
         arrival = Arrival(mode=mode, peer=peer, service=listener.endpoint, authority=authority)
         return BaseUrlLayer(nextlayer.context, self.limits, self._policies, arrival)
 
-    async def start(self, listeners: Iterable[Listener], master: Master, steps: Table) -> None:
+    def start(self, listeners: Iterable[Listener], master: Master, steps: Table) -> None:
         """Accept connections on every listener."""
         self._master, self._steps = master, steps
-        await self.replace(listeners, lambda: None)
+        self.replace(listeners, lambda: None)
 
-    async def replace(self, listeners: Iterable[Listener], commit: Callable[[], None]) -> None:
+    def replace(self, listeners: Iterable[Listener], commit: Callable[[], None]) -> None:
         """Accept on these from now on, and no longer on others, which are closed; what is open goes on.
 
         `commit` is called when nothing can fail any more, before the first connection comes in by a new listener.
@@ -234,42 +236,47 @@ class Listeners:
         try:
             for sock, listener in wanted.items():
                 if sock not in self._served:
-                    opened.append(await self._serve(listener))
+                    opened.append(self._serve(listener))
+            commit()
         except BaseException:
             for served in opened:
-                served.server.close()
+                served.acceptor.stop()
             raise
-        commit()
+        # The loop runs nothing between here and the readers that were added: no connection has come in yet.
         for sock, served in list(self._served.items()):
             if sock in wanted:
                 served.listener = wanted[sock]
             else:
                 del self._served[sock]
-                served.server.close()
+                served.acceptor.stop()
                 served.listener.remove()
         self._served.update((served.listener.sock, served) for served in opened)
-        for served in opened:
-            await served.server.start_serving()
 
-    async def _serve(self, listener: Listener) -> _Served:
-        loop = asyncio.get_running_loop()
+    def _serve(self, listener: Listener) -> _Served:
+        def take(sock: socket.socket) -> None:
+            if self._stopped or len(self._open) >= self.clients:
+                # Over the limit there is no room for a request, so nothing is read and nothing recorded.
+                sock.close()
+            else:
+                spawn(self._enter(served, sock), "a client connection")
 
-        def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Coroutine[None, None, None]:
-            return self._accept(served, reader, writer)
-
-        def protocol() -> asyncio.Protocol:
-            return _Accepted(asyncio.StreamReader(loop=loop), accept, loop=loop)
-
-        if isinstance(listener.address, UnixListen):
-            server = await loop.create_unix_server(protocol, sock=listener.sock, start_serving=False)
-        else:
-            server = await loop.create_server(protocol, sock=listener.sock, start_serving=False)
-        served = _Served(listener, server)
+        served = _Served(listener, Acceptor(listener.sock, take))
+        served.acceptor.start()
         return served
+
+    async def _enter(self, served: _Served, sock: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(loop=loop)
+        protocol = _Accepted(reader, loop=loop)
+        try:
+            transport, _ = await loop.connect_accepted_socket(lambda: protocol, sock)
+        except OSError:  # it is gone already
+            sock.close()
+            return
+        await self._accept(served, reader, asyncio.StreamWriter(transport, protocol, reader, loop))
 
     async def _accept(self, served: _Served, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._stopped or len(self._open) >= self.clients:
-            # Over the limit there is no room for a request, so nothing is read and nothing recorded.
             writer.transport.abort()
             return
         connection = ClientConnection(self._master, reader, writer, self._master.options, self._steps, self._unsent)
@@ -297,7 +304,7 @@ class Listeners:
         """Accept nothing more; what is open goes on."""
         self._stopped = True
         for served in self._served.values():
-            served.server.close()
+            served.acceptor.stop()
             served.listener.remove()
         self._served.clear()
 

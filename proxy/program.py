@@ -150,7 +150,7 @@ class Program:
             self._take_signals()
             if self._state is not None and self.settings.broker is not None:
                 self._state.store = await Store.open(self.settings.broker.database)
-            await self._listeners.start(self.fronts.clients, master, table(addons))
+            self._listeners.start(self.fronts.clients, master, table(addons))
             admin = await self._start_admin()
             work.append(spawn(self._reloads.run(), "reload"))
             if self._running.files is not None:
@@ -221,7 +221,7 @@ class Program:
             self._unsent.budget = _unsent_bytes(settings)
 
         try:
-            await self._listeners.replace(fronts.clients, commit)
+            self._listeners.replace(fronts.clients, commit)
         except BaseException:
             if self.fronts is not fronts:
                 for listener in fresh:

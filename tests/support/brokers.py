@@ -291,7 +291,7 @@ async def brokers(
     addons = list(chain(Front(listeners.pick), Audit(log, b"k" * 32)))
     master = make_master(addons)
     listener = bind(TcpListen(host="127.0.0.1", port=0), setting="broker.listen", broker=True)
-    await listeners.start([listener], master, table(addons))
+    listeners.start([listener], master, table(addons))
     try:
         yield Running(listener.sock.getsockname()[:2], api, log, state, policies)
     finally:

@@ -189,7 +189,7 @@ async def running(
         bind(TcpListen(host="127.0.0.1", port=0), setting="proxy"),
         bind(TcpListen(host="127.0.0.1", port=0), setting="endpoints[0].listen", endpoint="api"),
     )
-    await listeners.start(bound, master, table(addons))
+    listeners.start(bound, master, table(addons))
     addresses = [listener.sock.getsockname()[:2] for listener in bound]
     try:
         yield Running(addresses[1], addresses[0], ca.path, log, policies, listeners, pool, addons)
