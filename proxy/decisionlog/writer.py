@@ -172,7 +172,7 @@ class FileLog:
             unlock(self._fd)
 
     def _put(self, record: Record) -> bool:
-        """Write the line and go on in the chain; False where the file has lost its name, so that the line does not count."""
+        """Write the line and go on in the chain; False where the file has lost its name: the line does not count."""
         end = os.lseek(self._fd, 0, os.SEEK_END)
         if end != self._end:  # another process wrote, or the file is new to us: its last line may be torn
             close_off(self._fd)
