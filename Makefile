@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup run test check lint types architecture coverage conformance bench soak lock clean
+.PHONY: help setup run test check lint types architecture coverage conformance bench bench-chart soak lock clean
 
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -74,6 +74,10 @@ bench: setup  ## measure the core, then each front beside mitmdump and nginx; AR
 	@$(PYTEST) -q -n 0 --benchmark-enable --benchmark-only -m "" tests/bench
 	PYTHONPATH=.:tests $(BIN)/python -m bench $(ARGS)
 
+bench-chart: setup  ## draw docs/performance.png from the FILE that `make bench ARGS="--json FILE"` wrote
+	@$(BIN)/python -c 'import matplotlib' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bench.txt
+	PYTHONPATH=.:tests $(BIN)/python -m bench.chart "$(or $(FILE),docs/performance.json)" docs/performance.png
+
 soak: setup  ## long runs that look for leaks of memory and descriptors
 	@$(PYTEST) -q -n 0 -m soak --timeout 3600 tests $(ARGS)
 
@@ -84,6 +88,7 @@ lock: setup  ## resolve the lock files again, with hashes
 	compile=".cache/lock/bin/uv pip compile --quiet --universal --python-version 3.12 --generate-hashes --no-annotate --no-header --no-emit-index-url $(if $(UPGRADE),--upgrade)"
 	$$compile pyproject.toml -o requirements/runtime.txt
 	$$compile pyproject.toml --group dev -c requirements/runtime.txt -o requirements/dev.txt
+	$$compile pyproject.toml --extra bench -c requirements/dev.txt -o requirements/bench.txt
 
 clean:  ## remove what the targets made
 	@rm -rf $(VENV) .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .coverage.* build dist *.egg-info

@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize("name", ["runtime.txt", "dev.txt"])
+@pytest.mark.parametrize("name", ["runtime.txt", "dev.txt", "bench.txt"])
 def test_locks_have_hashes_and_no_address(name: str) -> None:
     """Every package is locked by hash, and whoever installs chooses where from."""
     text = (ROOT / "requirements" / name).read_text()

@@ -19,7 +19,7 @@ class Answers:
         self._length = length
         self._missing = 0
         self._held = b""
-        self._name = b"Content-Length: "
+        self._name = b"\r\nContent-Length: "
 
     def feed(self, data: bytes) -> bool:
         """Whether the answer is complete with `data`.
@@ -52,10 +52,9 @@ class Answers:
             raise Wrong(repr(data[:600]))
         at = data.find(self._name, 0, end)
         if at < 0:
-            at = data[:end].lower().find(b"\r\ncontent-length: ")
+            at = data[:end].lower().find(self._name.lower())
             if at < 0:
                 raise Wrong(f"no content-length: {data[:end]!r}")
-            at += 2
             self._name = data[at : at + len(self._name)]
         at += len(self._name)
         stop = data.find(b"\r\n", at)
