@@ -8,7 +8,7 @@ Source: "References" in docs/reference/matching.md.
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from typing import final
 
 from .basic import decode_basic, encode_basic, is_basic
@@ -87,7 +87,10 @@ def seal(request: Outgoing, held: Mapping[str, Secret], known: frozenset[str]) -
         fields.append((name, filled if searched is value else encode_basic(filled)))
     if not names:
         return Sealed(request=request, names=())
-    return Sealed(request=replace(request, fields=tuple(fields)), names=tuple(names))
+    filled_in = Outgoing(
+        origin=request.origin, method=request.method, target=request.target, fields=tuple(fields), body=request.body
+    )
+    return Sealed(request=filled_in, names=tuple(names))
 
 
 def _searched(name: bytes, value: bytes) -> bytes:

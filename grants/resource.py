@@ -6,12 +6,13 @@ Source: "Decision log" in docs/reference/records.md.
 """
 
 import hmac
-from collections.abc import Iterable
+from functools import lru_cache
 
 from .message import Origin
 
 
-def resource_digest(key: bytes, origin: Origin, parameters: Iterable[tuple[str, str]]) -> str:
+@lru_cache(maxsize=1024)
+def resource_digest(key: bytes, origin: Origin, parameters: tuple[tuple[str, str], ...]) -> str:
     """HMAC-SHA-256 in hex over the origin and each path parameter's name and value.
 
     Each part is preceded by its length in bytes, so that no two different lists run together into one text.
