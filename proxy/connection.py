@@ -19,6 +19,7 @@ from mitmproxy.proxy.mode_servers import ProxyConnectionHandler
 from addons.exchange import Exchange, client_left
 from addons.front.channel import Channel
 from addons.hooks import BrokerConnectHook, BrokerHeadHook, BrokerRequestHook, BrokerTunnelHook, ExchangeHook
+from addons.ports import NO_FLIGHTS, Flights
 from addons.send import failure
 from addons.streams import ClientLeft, ClientSide
 from grants.decision import Deny, Reason
@@ -46,6 +47,7 @@ class ClientConnection(ProxyConnectionHandler):
 
     Args:
         unsent: watches over what the client has not taken.
+        flights: takes note of the requests from the moment that the chain is asked.
     """
 
     def __init__(
@@ -56,11 +58,13 @@ class ClientConnection(ProxyConnectionHandler):
         opts: options.Options,
         steps: Table,
         unsent: Unsent,
+        flights: Flights = NO_FLIGHTS,
     ) -> None:
         self._writer = ClientWriter(writer, unsent)
         regular = mode_specs.ProxyMode.parse("regular")
         super().__init__(master, reader, self._writer, opts, regular)  # type: ignore[no-untyped-call]
         self._steps = steps
+        self._flights = flights
         self._patience = unsent.patience
         self._side: ClientSide | None = None
         # Hooks that a layer asked for, from that moment on; those of them that can be cut.
@@ -147,6 +151,8 @@ class ClientConnection(ProxyConnectionHandler):
                 self._running.discard(task)
         if isinstance(hook, BrokerHeadHook) and exchange.denial is None:
             self._begun = exchange
+        elif not isinstance(hook, BrokerConnectHook) or exchange.tunnel is None:
+            self._flights.done(exchange)
 
     async def _run(self, steps: Iterable[Step], exchange: Exchange) -> None:
         """Run every step. They fail closed by themselves; what escapes one refuses, and the last one still records."""

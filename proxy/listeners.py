@@ -23,7 +23,7 @@ from addons.front.base_url import BaseUrlLayer
 from addons.front.connect import ConnectLayer
 from addons.front.layer import Limits
 from addons.policy import Policies
-from addons.ports import Certificates
+from addons.ports import NO_FLIGHTS, Certificates, Flights
 from addons.record import Mode
 from grants.message import Authority
 from proxy.acceptor import Acceptor
@@ -182,6 +182,7 @@ class Listeners:
     Attributes:
         limits: of connections that are accepted from now on.
         clients: the most connections at one time.
+        flights: takes note of what is in flight.
     """
 
     def __init__(
@@ -192,8 +193,10 @@ class Listeners:
         certificates: Certificates,
         clients: int,
         unsent: Unsent | None = None,
+        flights: Flights = NO_FLIGHTS,
     ) -> None:
         self.limits = limits
+        self.flights = flights
         self.clients = clients
         self._policies = policies
         self._certificates = certificates
@@ -279,7 +282,9 @@ class Listeners:
         if self._stopped or len(self._open) >= self.clients:
             writer.transport.abort()
             return
-        connection = ClientConnection(self._master, reader, writer, self._master.options, self._steps, self._unsent)
+        connection = ClientConnection(
+            self._master, reader, writer, self._master.options, self._steps, self._unsent, self.flights
+        )
         protocol = writer.transport.get_protocol()
         if isinstance(protocol, _Accepted):
             protocol.on_lost = connection.lost
