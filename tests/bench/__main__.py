@@ -29,7 +29,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one short round of less: about a minute, and rough")
     parser.add_argument("--rounds", type=int, help="rounds after the warm-up (3)")
-    parser.add_argument("--seconds", type=float, help="of a round (2)")
+    parser.add_argument("--seconds", type=float, help="of a round (1.5)")
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="sections, or parts of targets' names")
     parser.add_argument("--load", choices=["python", "wrk"], default="python", help="wrk: where it can, a cross-check")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything that was measured here")
@@ -38,7 +38,7 @@ def main() -> None:
         sections = plan(given.only, quick=given.quick)
     except ValueError as error:
         parser.error(str(error))
-    rounds, seconds, warm = (1, 0.7, 0.3) if given.quick else (3, 2.0, 1.0)
+    rounds, seconds, warm = (1, 0.7, 0.3) if given.quick else (3, 1.5, 0.7)
     pace = Pace(given.rounds or rounds, given.seconds or seconds, warm, wrk=given.load == "wrk")
     begun = time.monotonic()
     try:

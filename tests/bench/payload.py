@@ -21,11 +21,25 @@ def document(size: int) -> bytes:
     left = size - len(_text(items, 0))
     while True:
         number = 1000 + len(items)
-        item = _json({"id": number, "name": f"item {number}", "price": 12.5, "tags": ["new", "small"], "open": True})
+        item = _json(_item(number))
         left -= len(item) + bool(items)
         if left < 0:
             return _text(items, left + len(item) + bool(items))
         items.append(item)
+
+
+def _item(number: int) -> dict[str, object]:
+    """One of the list: some 300 bytes in 9 values, which is less text a value than most APIs have."""
+    return {
+        "id": number,
+        "url": f"https://api.example.test/shops/acme/items/{number}",
+        "name": f"Item number {number}",
+        "description": 'Some words about the item, as a person writes them into a form; "quoted" here and there.',
+        "price": 12.5,
+        "tags": ["new", "small"],
+        "open": True,
+        "created": "2025-01-02T03:04:05Z",
+    }
 
 
 def _text(items: list[str], padding: int) -> bytes:
@@ -83,12 +97,15 @@ _ITEM = {
     "type": "object",
     "properties": {
         "id": {"type": "integer", "minimum": 1},
+        "url": {"type": "string", "pattern": "^https://"},
         "name": {"type": "string", "maxLength": 100},
+        "description": {"type": "string", "maxLength": 1000},
         "price": {"type": "number", "minimum": 0},
         "tags": {"type": "array", "items": {"enum": ["new", "small", "large"]}, "maxItems": 8},
         "open": {"type": "boolean"},
+        "created": {"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}T"},
     },
-    "required": ["id", "name", "price", "tags", "open"],
+    "required": ["id", "url", "name", "price", "tags", "open"],
     "additionalProperties": False,
 }
 SCHEMA = {

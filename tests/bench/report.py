@@ -11,7 +11,7 @@ LIMIT = 0.9
 """The share of a core above which the load is itself the limit."""
 _COLUMNS = (
     ("requests/s", 11),
-    ("ratio", 8),
+    ("ratio", 9),
     ("p50 ms", 9),
     ("p99 ms", 9),
     ("CPU µs", 8),
@@ -46,7 +46,7 @@ def _line(row: Row, peer: Row | None) -> str:
     share = row.median(load) or 0
     memory = f"{row.before / 1e6:11.0f}{row.after / 1e6:7.0f}" if row.before else f"{'-':>11}{'-':>7}"
     return (
-        f"{row.target:28}{_number(row.median(rate), 11, 0)}{_number(ratio(row, peer), 8, 2)}"
+        f"{row.target:28}{_number(row.median(rate), 11, 0)}{_number(ratio(row, peer), 9, 2)}"
         f"{_number(row.median(p50), 9, 2)}{_number(row.median(p99), 9, 2)}{_number(row.median(cpu), 8, 0)}"
         f"{memory}{share:6.0%}{'*' if share >= LIMIT else ''}"
     )

@@ -70,5 +70,5 @@ def _measure(target: Target, row: Row, pace: Pace, seconds: float) -> Round:
         p50=found["p50"] * 1e3,
         p99=found["p99"] * 1e3,
         cpu=(spent[1] - spent[0]) / count * 1e6 if len(spent) == 2 else None,
-        load=found["cpu"] / found["elapsed"],
+        load=found["cpu"] / found["seconds"],
     )

@@ -111,7 +111,7 @@ def test_documents_have_their_size(size: str) -> None:
     body = document(SIZES[size])
     assert len(body) == SIZES[size]
     items = json.loads(body)["items"]
-    assert len(items) > SIZES[size] / 150
+    assert len(items) > SIZES[size] / 400
 
 
 @pytest.mark.parametrize("operations", [1, 10, 2000])
