@@ -17,13 +17,14 @@ class Cast:
     """Use as a context manager.
 
     Attributes:
+        upstream: what is behind all of them.
         memory: bytes of each target's processes as they were before its first load.
         skipped: what cannot run here, with why.
     """
 
     def __init__(self, sections: list[Section], upstream: Upstream) -> None:
         self._later = list(sections)
-        self._upstream = upstream
+        self.upstream = upstream
         self._stacks: dict[str, ExitStack] = {}
         self._running: dict[str, Target] = {}
         self.memory: dict[str, int] = {}
@@ -62,7 +63,7 @@ class Cast:
         self._stacks[name] = stack = ExitStack()
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-")))
         try:
-            target = TARGETS[name](Stage(stack, folder, self._upstream), name)
+            target = TARGETS[name](Stage(stack, folder, self.upstream), name)
         except Skipped as skipped:
             self.skipped[name] = str(skipped)
             return

@@ -7,14 +7,14 @@ import ssl
 import subprocess
 
 from bench import nginx
+from bench.processes import CORES
 from bench.upstream import Upstream
 
 
 def facts(upstream: Upstream) -> dict[str, str]:
     """By name, as the report tells them."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return {
-        "machine": f"{platform.system()} {platform.machine()}, {cores} cores, {_processor()}",
+        "machine": f"{platform.system()} {platform.machine()}, {CORES} cores, {_processor()}",
         "busy before": f"load average {os.getloadavg()[0]:.1f}",
         "Python": f"{platform.python_version()}, {ssl.OPENSSL_VERSION}, uvloop {_version('uvloop')}",
         "mitmproxy": _version("mitmproxy"),

@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 
 ROOT = Path(__file__).resolve().parents[2]
+CORES = psutil.cpu_count() or 1
 
 
 class Failed(Exception):
@@ -47,9 +48,9 @@ def await_port(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
     """Wait until something listens.
 
     Raises:
-        Failed: the process ended, or nothing listens within 20 seconds.
+        Failed: the process ended, or nothing listens within 60 seconds.
     """
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while process.poll() is None and time.monotonic() < deadline:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
             return
@@ -79,6 +80,13 @@ class Family:
         if len(members) == 1:
             return int(members[0].memory_info().rss)
         return sum(getattr(one.memory_full_info(), "pss", one.memory_info().rss) for one in members)
+
+
+def busy() -> float:
+    """Seconds that the machine's cores have worked, for whomever."""
+    times = psutil.cpu_times()
+    names = ("user", "nice", "system", "irq", "softirq", "steal")
+    return float(sum(getattr(times, name, 0.0) for name in names))
 
 
 def ask(module: str, job: dict[str, Any], go: Callable[[], None], patience: float) -> dict[str, float]:

@@ -10,13 +10,20 @@ from bench.plan import Shape
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One turn: requests a second, ms, CPU microseconds of the proxy a request, the load's share of a core."""
+    """One turn.
+
+    Attributes:
+        rate: requests a second. p50, p99: milliseconds.
+        cpu: microseconds of the proxy's processes a request.
+        load: the load's share of one core. others: the share of all cores that went to what is no part of the run.
+    """
 
     rate: float
     p50: float
     p99: float
     cpu: float | None
     load: float
+    others: float = 0.0
 
 
 @dataclass(slots=True)
@@ -92,6 +99,11 @@ def paired(row: Row | None, other: Row | None, of: Callable[[Round, Round], floa
         return None
     values = [value for a, b in zip(row.rounds, other.rounds, strict=False) if (value := of(a, b)) is not None]
     return statistics.median(values) if values else None
+
+
+def cpu_ratio(row: Row | None, other: Row | None) -> float | None:
+    """How many times less CPU a request, which a busy machine changes less than requests a second."""
+    return paired(row, other, lambda a, b: b.cpu / a.cpu if a.cpu and b.cpu else None)
 
 
 def ratio(row: Row | None, other: Row | None) -> float | None:

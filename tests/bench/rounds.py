@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from bench import wrk
 from bench.cast import Cast, say
 from bench.plan import Section
-from bench.processes import Failed, ask
+from bench.processes import CORES, Failed, Family, ask, busy
 from bench.results import Results, Round, Row
 from bench.targets import Target
 
@@ -41,7 +41,7 @@ def run_section(section: Section, cast: Cast, pace: Pace, results: Results) -> N
             turn = number % max(1, len(pairs))
             for target, row in pairs[turn:] + pairs[:turn]:
                 say(f"{section.name}: {target.name}, {shape}, {f'round {number}' if number else 'warm-up'}")
-                taken = _measure(target, row, pace, pace.seconds if number else pace.warm)
+                taken = _measure(target, row, pace, pace.seconds if number else pace.warm, cast.upstream.family)
                 if number:
                     row.rounds.append(taken)
         for target, row in pairs:
@@ -49,14 +49,13 @@ def run_section(section: Section, cast: Cast, pace: Pace, results: Results) -> N
     cast.leave(section)
 
 
-def _measure(target: Target, row: Row, pace: Pace, seconds: float) -> Round:
+def _measure(target: Target, row: Row, pace: Pace, seconds: float, upstream: Family) -> Round:
     """One turn of one target."""
     job = target.shaped(row.shape.size, row.shape.connections, seconds, fresh=row.shape.fresh)
-    spent: list[float] = []
+    spent: list[tuple[float, float, float]] = []
 
     def look() -> None:
-        if target.family:
-            spent.append(target.family.cpu())
+        spent.append((target.family.cpu() if target.family else 0.0, upstream.cpu(), busy()))
 
     module = "bench.wrk" if pace.wrk and wrk.can(job) else "bench.load"
     try:
@@ -64,11 +63,13 @@ def _measure(target: Target, row: Row, pace: Pace, seconds: float) -> Round:
     except Failed as failed:
         raise Failed(f"{target.name}, {row.shape}: {failed}") from None
     look()
-    count = found["count"]
+    cpu, behind, everyone = (after - before for before, after in zip(*spent, strict=True))
+    count, took = found["count"], found["seconds"]
     return Round(
-        rate=count / found["seconds"],
+        rate=count / took,
         p50=found["p50"] * 1e3,
         p99=found["p99"] * 1e3,
-        cpu=(spent[1] - spent[0]) / count * 1e6 if len(spent) == 2 else None,
-        load=found["cpu"] / found["seconds"],
+        cpu=cpu / count * 1e6 if target.family else None,
+        load=found["cpu"] / took,
+        others=max(0.0, everyone - cpu - behind - found["cpu"]) / took / CORES,
     )

@@ -22,6 +22,9 @@ from bench.upstream import Upstream
 
 TOKEN = "token-of-bench-0123456789abcdef"
 
+PATIENCE = 90
+"""Seconds that our program may take to start, on a busy machine with a large grant."""
+
 
 class Skipped(Exception):
     """The target cannot run here. The message says why."""
@@ -72,14 +75,14 @@ def _run(stage: Stage, settings: Mapping[str, Any], *, optional: str = "") -> Pr
     """Our program. `optional`: a key that an older version refuses, which skips the target."""
     environment = {"SSL_CERT_FILE": str(stage.upstream.ca), "BOX": TOKEN}
     environment |= {f"SECRET_{name}": value for name, value in SECRETS.items()}
-    proxy = Proxy(stage.folder, {"audit": {}, **settings}, environment, check_log=False)
+    proxy = Proxy(stage.folder, {"audit": {}, **settings}, environment, check_log=False, patience=PATIENCE)
     try:
         return stage.stack.enter_context(proxy)
     except StartFailed as failed:
         if optional and optional in str(failed):
             line = next(line for line in str(failed).splitlines() if optional in line)
             raise Skipped(line[line.index(optional) :]) from None
-        raise Failed(str(failed)) from None
+        raise Failed(str(failed) or f"it was not ready within {PATIENCE} s") from None
 
 
 def _ours(

@@ -12,7 +12,7 @@ from support.certificates import make_certificates
 
 from bench import nginx
 from bench.payload import SIZES, document
-from bench.processes import ROOT, await_port, free_port, started
+from bench.processes import ROOT, Family, await_port, free_port, started
 
 try:
     from uvloop import run
@@ -22,11 +22,12 @@ except ImportError:
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """Where it listens, and who vouches for it as `localhost`. `kind`: what it is."""
+    """Where it listens, who vouches for it as `localhost`, what it is, and its processes."""
 
     port: int
     ca: Path
     kind: str
+    family: Family
 
     @property
     def authority(self) -> str:
@@ -42,12 +43,13 @@ def start_upstream(stack: ExitStack, folder: Path) -> Upstream:
         (root / f"{name}.json").write_bytes(document(size))
     port = free_port()
     if nginx.BINARY:
-        nginx.serve_files(stack, folder, port, certificates.chain, list(SIZES))
-        return Upstream(port, certificates.ca, "nginx")
+        pid = nginx.serve_files(stack, folder, port, certificates.chain, list(SIZES))
+        return Upstream(port, certificates.ca, "nginx", Family(pid))
     log = folder / "upstream.log"
     command = [sys.executable, "-m", "bench.upstream", str(port), str(certificates.chain), str(root)]
-    await_port(port, stack.enter_context(started(command, log, cwd=ROOT / "tests")), log)
-    return Upstream(port, certificates.ca, "Python")
+    process = stack.enter_context(started(command, log, cwd=ROOT / "tests"))
+    await_port(port, process, log)
+    return Upstream(port, certificates.ca, "Python", Family(process.pid))
 
 
 class _Embedded(asyncio.Protocol):

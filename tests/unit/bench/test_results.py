@@ -8,7 +8,7 @@ from bench.load import Job
 from bench.payload import SIZES, document, grant
 from bench.plan import PLAN, Shape, plan
 from bench.report import report
-from bench.results import Results, Round, Row, parse, rate, ratio
+from bench.results import Results, Round, Row, cpu_ratio, parse, rate, ratio
 from bench.targets import BASE, DIRECT, MITM_BASE, NGINX, TARGETS
 
 from bench import chart, wrk
@@ -74,6 +74,23 @@ def test_the_report_tells_when_the_load_is_the_limit() -> None:
     assert "machine: m" in text
     assert "skipped: 2 workers: refused" in text
     assert " 12.00 x  met\n" in text
+
+
+@pytest.mark.parametrize(("others", "warned"), [(0.1, False), (0.11, True)])
+def test_the_report_tells_when_the_machine_is_busy(others: float, warned: bool) -> None:
+    """What others took of the cores is told, and above a tenth also that it makes the ratios rough."""
+    one = row(BASE, 1200)
+    one.rounds = [Round(1200, 1, 2, 50, 0.5, others)]
+    (line,) = (line for line in report(Results({}, [one])) if line.startswith("others: "))
+    assert f"took {others:.0%} of the cores" in line
+    assert ("rough" in line) is warned
+
+
+def test_less_cpu_is_a_larger_ratio() -> None:
+    """Half of the CPU a request is a ratio of two; where there is no proxy there is none."""
+    assert cpu_ratio(row(BASE, 1, cpu=50), row(MITM_BASE, 1, cpu=100)) == 2
+    nothing = Row("latency", DIRECT, "", Shape(), rounds=[Round(1, 1, 1, None, 0.1)])
+    assert cpu_ratio(row(BASE, 1), nothing) is None
 
 
 def test_the_plan_names_what_exists() -> None:
