@@ -6,6 +6,7 @@ the machine. docs/performance.md says how to read it.
 
 import argparse
 import json
+import signal
 import sys
 import tempfile
 import time
@@ -41,6 +42,7 @@ def main() -> None:
     rounds, seconds, warm = (1, 0.7, 0.3) if given.quick else (3, 1.5, 0.7)
     pace = Pace(given.rounds or rounds, given.seconds or seconds, warm, wrk=given.load == "wrk")
     begun = time.monotonic()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("error: ended by SIGTERM"))  # through what ends the processes
     try:
         with tempfile.TemporaryDirectory(prefix="bench-") as folder, ExitStack() as stack:
             upstream = start_upstream(stack, Path(folder))

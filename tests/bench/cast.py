@@ -36,8 +36,10 @@ class Cast:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for name in list(self._stacks):
-            self._stacks.pop(name).__exit__(kind, error, trace)
+        everything = ExitStack()  # one that does not end well leaves none of the others
+        for stack in self._stacks.values():
+            everything.push(stack)
+        everything.__exit__(kind, error, trace)
 
     def of(self, section: Section) -> list[Target]:
         """The section's targets, running.

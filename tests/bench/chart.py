@@ -55,7 +55,7 @@ def draw(results: Results, file: Path) -> None:
     left, right = figure.subplots(1, 2)
     _bars(left, fronts(results), "requests/s, times plain mitmdump (1 KB, 16 connections)")
     _bars(right, sizes(results), "base URL, times plain mitmdump, by size and connections")
-    figure.text(0.995, 0.005, results.facts.get("machine", ""), ha="right", va="bottom", fontsize=6, color="#777777")
+    figure.supxlabel(results.facts.get("machine", ""), fontsize=7, color="#777777")
     figure.savefig(file, metadata={"Software": None})
 
 
@@ -65,7 +65,8 @@ def _bars(axes: Any, bars: list[Bar], title: str) -> None:
     axes.bar_label(drawn, [f" {value:.1f}" for value in values], fontsize=8)
     axes.axvline(1, color="#777777", linewidth=0.8)
     axes.invert_yaxis()
-    axes.margins(x=0.12)
+    axes.set_xscale("log")  # nginx is far away
+    axes.set_xlim(min([0.5, *values]) * 0.8, max([2, *values]) * 2)
     axes.set_title(title, fontsize=9)
     axes.tick_params(labelsize=8)
     axes.spines[["top", "right"]].set_visible(False)
