@@ -110,6 +110,8 @@ class ClientConnection(ProxyConnectionHandler):
 
     def _start(self, hook: commands.StartHook) -> None:
         """Answer a hook in a task of its own, counted from now: between two requests there is no moment without one."""
+        if isinstance(hook, ExchangeHook):
+            self._flights.begin(hook.exchange)
         task = asyncio.create_task(self._answer(hook))  # noqa: TID251 - kept and reported here, once for each request
         self._tasks.add(task)
         task.add_done_callback(self._ended)

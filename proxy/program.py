@@ -148,6 +148,8 @@ class Program:
         try:
             await self._serve(ready)
         finally:
+            if self._seat is not None:
+                self._seat.freeze()
             self._log.close()
             for listener in self.fronts.every:
                 listener.remove()
@@ -195,24 +197,33 @@ class Program:
             listeners=lambda: self.fronts.clients,
             draining=self._stopping.is_set,
             reloaded=lambda: self.reloads.last,
+            workers=self._workers,
         )
         return await admin.start(self.fronts.admin)
+
+    def _workers(self) -> tuple[int, int]:
+        return (1, 1) if self._seat is None else (self._seat.of, self._seat.up)
 
     # -- signals ------------------------------------------------------------------------------------------------------
 
     def _take_signals(self) -> None:
         loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGTERM, self.stop)
+        loop.add_signal_handler(signal.SIGTERM, self._signalled)
         # A terminal sends these to every process of its group: a worker hears of them by its supervisor.
-        loop.add_signal_handler(signal.SIGINT, self.stop if self._seat is None else _nothing)
+        loop.add_signal_handler(signal.SIGINT, self._signalled if self._seat is None else _nothing)
         loop.add_signal_handler(signal.SIGHUP, self._hang_up if self._seat is None else _nothing)
 
-    def stop(self) -> None:
-        """Finish what runs, and end; the second time, at once."""
-        if self._stopping.is_set():
-            log.warning("stopping at once, by a second signal")
+    def stop(self, *, hurry: bool = False) -> None:
+        """Finish what runs, and end; in a `hurry`, cut it."""
+        if hurry:
             self._hurry.set()
         self._stopping.set()
+
+    def _signalled(self) -> None:
+        again = self._stopping.is_set()
+        if again:
+            log.warning("stopping at once, by a second signal")
+        self.stop(hurry=again)
 
     def reopen(self) -> None:
         """Open the log's path anew, so that the file can be rotated."""

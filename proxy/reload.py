@@ -107,10 +107,14 @@ class Reloads:
     async def ended(self, refused: "Refused | None") -> Result:
         """Keep how a reload went."""
         problems = refused.problems if refused is not None else ()
-        self.blamed = frozenset() if refused is None else refused.blamed | await asyncio.to_thread(self._named)
+        await self.blame(refused)
         outcome = Outcome.REFUSED if refused is not None else Outcome.APPLIED
         self.last = Result(at=datetime.now(UTC), outcome=outcome, problems=problems)
         return self.last
+
+    async def blame(self, refused: "Refused | None") -> None:
+        """Keep which files may have to change, of those that the settings name now too."""
+        self.blamed = frozenset() if refused is None else refused.blamed | await asyncio.to_thread(self._named)
 
 
 @final

@@ -29,6 +29,10 @@ class Seat(Protocol):
         """How many workers serve now."""
         ...
 
+    def freeze(self) -> None:
+        """The log is about to be closed: what has no record by then is the supervisor's to record."""
+        ...
+
     async def serve(self, program: "Program") -> None:
         """Do what the supervisor asks for, until cancelled; without a supervisor, end the program."""
         ...

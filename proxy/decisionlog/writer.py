@@ -38,7 +38,8 @@ _INTERVAL_SECONDS = 1.0
 _PROBE_SECONDS = 1.0
 _PROBE = b"\n" * 4096
 _TRIES = 2
-_LOCK_SECONDS = 0.05
+# Long enough for a worker that has the lock and was not given a processor for a while.
+_LOCK_SECONDS = 1.0
 _LOCK_SECONDS_AT_START = 5.0
 
 

@@ -69,6 +69,7 @@ def settings_of(place: Place, *, directory: Path) -> Settings:
     # Absolute, as what is relative to it, the log, is named by its whole path from here on.
     state = (read(place.get("state"), partial(parse_path, directory=directory)) or default_state()).absolute()
     audit, limits = _audit(place, state), _limits(place)
+    workers = _workers(place, audit)
     tunnels, rules = load_tunnels(place)
     boxes = load_boxes(place, endpoints, directory=directory)
     broker = load_broker(place, boxes, directory=directory, state=state, grants=grants)
@@ -89,6 +90,7 @@ def settings_of(place: Place, *, directory: Path) -> Settings:
         tunnels=tunnels,
         boxes=boxes,
         broker=broker,
+        workers=workers,
     )
 
 
@@ -126,6 +128,15 @@ def _log_file(text: str, *, state: Path) -> Path:
     if path.parent != state and not os.path.isdir(path.parent):
         raise ValueInvalid(f"{quoted_file(text)} is in a directory that does not exist; make it, or write another")
     return path
+
+
+def _workers(place: Place, audit: Audit) -> int:
+    workers = place.get("workers")
+    if workers is None:
+        return 1
+    if workers.number > 1 and audit.path is None:
+        workers.problem("needs a decision log that processes can share; set `audit.path` to a file, or `workers: 1`")
+    return workers.number
 
 
 def _limits(place: Place) -> Limits:

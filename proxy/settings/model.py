@@ -233,6 +233,7 @@ class Settings:
         directory: where the settings file is; `exec:` commands run in it.
         boxes: the clients that are known; with none, whoever reaches a listener is let in, and all are local.
         broker: the front that speaks the broker protocol; None switches it off.
+        workers: processes that share the work; 1: the one that was started does it all.
     """
 
     state: Path
@@ -245,3 +246,4 @@ class Settings:
     tunnels: Tunnels = field(default_factory=Tunnels)
     boxes: tuple[BoxSettings, ...] = ()
     broker: "BrokerSettings | None" = None
+    workers: int = 1
