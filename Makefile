@@ -74,9 +74,10 @@ bench: setup  ## measure the core, then each front beside mitmdump and nginx; AR
 	@$(PYTEST) -q -n 0 --benchmark-enable --benchmark-only -m "" tests/bench
 	PYTHONPATH=.:tests $(BIN)/python -m bench $(ARGS)
 
-bench-chart: setup  ## draw docs/performance.png from the FILE that `make bench ARGS="--json FILE"` wrote
+bench-chart: setup  ## chart and table of docs/performance.md, from the FILE of `make bench ARGS="--json FILE"`
 	@$(BIN)/python -c 'import matplotlib' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bench.txt
 	PYTHONPATH=.:tests $(BIN)/python -m bench.chart "$(or $(FILE),docs/performance.json)" docs/performance.png
+	PYTHONPATH=.:tests $(BIN)/python -m bench.report "$(or $(FILE),docs/performance.json)" >docs/performance.txt
 
 soak: setup  ## long runs that look for leaks of memory and descriptors
 	@$(PYTEST) -q -n 0 -m soak --timeout 3600 tests $(ARGS)

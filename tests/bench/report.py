@@ -1,12 +1,15 @@
-"""The table of a run, as text."""
+"""The table of a run, as text: `python -m bench.report RUN.json` prints it once more."""
 
+import json
 import statistics
+import sys
 from collections.abc import Iterator
 from itertools import groupby
+from pathlib import Path
 
 from bench.goals import verdicts
 from bench.plan import PLAN
-from bench.results import Results, Row, cpu, cpu_ratio, load, p50, p99, rate, ratio
+from bench.results import Results, Row, cpu, cpu_ratio, load, p50, p99, parse, rate, ratio
 
 LIMIT = 0.9
 """The share of a core above which the load is itself the limit."""
@@ -66,3 +69,7 @@ def _line(row: Row, peer: Row | None) -> str:
 
 def _number(value: float | None, width: int, digits: int) -> str:
     return f"{'-':>{width}}" if value is None else f"{value:{width},.{digits}f}"
+
+
+if __name__ == "__main__":
+    print("\n".join(report(parse(json.loads(Path(sys.argv[1]).read_text())))))
