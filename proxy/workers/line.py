@@ -14,7 +14,8 @@ from typing import Final, final
 
 MOST_BYTES: Final = 64 * 1024
 MOST_DESCRIPTORS: Final = 64
-_MOST_LINES: Final = 50
+_LINES_BYTES: Final = 32 * 1024
+_FILES_BYTES: Final = 16 * 1024
 _MOST_CHARACTERS: Final = 500
 
 
@@ -75,7 +76,7 @@ def pair() -> tuple[socket.socket, socket.socket]:
 
 
 def send(end: socket.socket, message: Message) -> None:
-    """Send a message, without waiting. Lines beyond a bound are left out.
+    """Send a message, without waiting. Of very many lines or files those are left out that do not fit.
 
     Raises:
         LineBroken: it does not go through.
@@ -83,8 +84,8 @@ def send(end: socket.socket, message: Message) -> None:
     document = {
         "do": message.do,
         "round": message.round,
-        "lines": _bounded(message.lines),
-        "files": list(message.files[:_MOST_LINES]),
+        "lines": _bounded([line[:_MOST_CHARACTERS] for line in message.lines], _LINES_BYTES, "and {} more"),
+        "files": _bounded(message.files, _FILES_BYTES),
         "names": list(message.names),
         "mark": message.mark,
         "began_ns": message.began_ns,
@@ -106,12 +107,18 @@ def receive(end: socket.socket) -> Message | None:
     Raises:
         LineBroken: the other side has ended, or what came is no message.
     """
+    descriptors = array.array("i")
+    room = socket.CMSG_LEN(MOST_DESCRIPTORS * descriptors.itemsize)
     try:
-        data, descriptors, flags, _ = socket.recv_fds(end, MOST_BYTES, MOST_DESCRIPTORS, socket.MSG_CMSG_CLOEXEC)
+        # `socket.recv_fds` passes no flags on (Python 3.13), and a descriptor must not reach a command.
+        data, ancillary, flags, _ = end.recvmsg(MOST_BYTES, room, socket.MSG_CMSG_CLOEXEC)
     except (BlockingIOError, InterruptedError):
         return None
     except OSError as error:
         raise LineBroken(os.strerror(error.errno or 0).lower()) from None
+    for level, kind, piece in ancillary:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            descriptors.frombytes(piece[: len(piece) - len(piece) % descriptors.itemsize])
     sockets = tuple(socket.socket(fileno=descriptor) for descriptor in descriptors)
     for sock in sockets:
         sock.setblocking(False)
@@ -153,6 +160,12 @@ def _texts(value: object) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _bounded(lines: Sequence[str]) -> list[str]:
-    shown = [line[:_MOST_CHARACTERS] for line in lines[:_MOST_LINES]]
-    return [*shown, f"and {len(lines) - _MOST_LINES} more"] if len(lines) > _MOST_LINES else shown
+def _bounded(texts: Sequence[str], most: int, rest: str = "") -> list[str]:
+    """As many as fit into so many bytes of JSON; `rest` says how many were left out."""
+    shown: list[str] = []
+    for text in texts:
+        most -= len(json.dumps(text)) + 1
+        if most < 0:
+            return [*shown, rest.format(len(texts) - len(shown))] if rest else shown
+        shown.append(text)
+    return shown

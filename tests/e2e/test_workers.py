@@ -444,3 +444,4 @@ def test_workers_that_end_at_once_end_the_program(make: Any) -> None:
     until(kill, 60)
     assert stack.proxy.process.returncode == 1
     assert "as soon as it began; the program ends" in stack.proxy.output()
+    stack.proxy.start()
