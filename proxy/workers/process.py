@@ -125,7 +125,7 @@ def _run(end: socket.socket, work: Callable[[socket.socket], int], mask: Iterabl
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else 1
     except BaseException as error:
-        log.error("a worker failed: %s", type(error).__name__, exc_info=error)  # noqa: TRY400 - its text may hold a value
+        log.error("a worker failed: %s", type(error).__name__)  # noqa: TRY400 - its text may hold a value
     finally:
         _flush()
         os._exit(code)
