@@ -126,7 +126,8 @@ def _supervise(settings: "Settings", running: "Running", *, terse: bool, ready_f
     from proxy.seat import part, part_of
     from proxy.state import StartRefused
     from proxy.upstream.pool import PoolLimits
-    from proxy.workers.supervisor import Supervised, Supervisor
+    from proxy.workers.supervised import Supervised
+    from proxy.workers.supervisor import Supervisor
     from proxy.workers.worker import WorkerSeat
 
     # What a worker has to say goes through the supervisor, once for all.

@@ -13,8 +13,7 @@ import selectors
 import signal
 import socket
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, final
 
@@ -31,6 +30,7 @@ from proxy.workers.line import Do, LineBroken, Message, receive
 from proxy.workers.places import Places
 from proxy.workers.process import SIGNALS, Phase, Worker, fork
 from proxy.workers.round import InForce, Round
+from proxy.workers.supervised import Supervised
 from proxy.workers.worker import UP_BYTES, WorkerSeat
 
 log = logging.getLogger(__name__)
@@ -39,29 +39,6 @@ log = logging.getLogger(__name__)
 _END_SECONDS: Final = 15.0
 _LEAST_SLOTS: Final = 4096
 _ROOM: Final = 4
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Supervised:
-    """What is run, and how.
-
-    Attributes:
-        load: reads the settings again; blocks.
-        work: runs a worker in its seat, with the settings in force, and gives its exit code.
-        ready: called once all workers serve; may raise `StartRefused`. changed: after each reload that was applied.
-        watch: a worker is to watch the files.
-        upstreams: connections that each worker may keep.
-    """
-
-    load: Callable[[], Settings]
-    work: Callable[[WorkerSeat, Settings], int]
-    ready: Callable[["Supervisor"], None]
-    changed: Callable[["Supervisor"], None]
-    say: Callable[[str], None]
-    watch: bool
-    grace: float
-    upstreams: int
 
 
 @final

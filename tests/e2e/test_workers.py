@@ -160,7 +160,8 @@ def test_what_was_in_flight_is_recorded_once(make: Any) -> None:
         for client in clients:
             client.send(stack.get("base"))
         until(lambda: len(stack.upstream.requests) == 16 + 8)
-        for pid in workers(stack.proxy):
+        victims = workers(stack.proxy)
+        for pid in victims:
             os.kill(pid, signal.SIGKILL)
         records = stack.proxy.decisions(count=8, wait=10)
     assert decided == 16
@@ -170,6 +171,7 @@ def test_what_was_in_flight_is_recorded_once(make: Any) -> None:
     assert {(record["mode"], record["method"], record["endpoint"]) for record in records} == {
         ("terminate", "GET", "api")
     }
+    until(lambda: not set(victims) & set(workers(stack.proxy)))
     until(lambda: readyz_or_none(stack.proxy) == {"wanted": 2, "up": 2})
     time.sleep(0.3)
     assert stack.proxy.decisions(wait=0.1, count=1) == []
@@ -208,8 +210,10 @@ def test_a_stream_of_a_killed_worker_has_its_end(relayed: Any, kind: str) -> Non
             client = exits.enter_context(Client(proxy.proxy))
             assert client.connect(f"localhost:{upstream.port}").status == 200
         opened = proxy.decisions()
-        for pid in workers(proxy):
+        victims = workers(proxy)
+        for pid in victims:
             os.kill(pid, signal.SIGKILL)
+        until(lambda: not set(victims) & set(workers(proxy)))
         until(lambda: any(record["event"] == END for record in proxy.records()))
     end = proxy.records()[-1]
     assert [record["verdict"] for record in opened] == ["allow"]
@@ -297,8 +301,12 @@ def test_reloads_under_load(make: Any) -> None:
     def toggle(settings: dict[str, Any]) -> None:
         settings["endpoints"][2]["listen"] = f"unix:{extra}"
 
+    processes = [stack.proxy.process.pid, *workers(stack.proxy)]
+    descriptors: list[int] = []
     try:
         for number in range(50):
+            if number == 10:
+                descriptors = [fewest(pid) for pid in processes]
             before = told(stack.proxy)
             settings = json.loads(json.dumps(stack.proxy.settings))
             if number % 2:
@@ -312,8 +320,20 @@ def test_reloads_under_load(make: Any) -> None:
             thread.join(30)
     assert failures == []
     assert min(served.values()) > 50
+    assert processes == [stack.proxy.process.pid, *workers(stack.proxy)]
+    left = [fewest(pid) - before for pid, before in zip(processes, descriptors, strict=True)]
+    assert max(left) <= 1, left
     assert "not reloaded" not in stack.proxy.output()
     stack.proxy.verify()
+
+
+def fewest(pid: int) -> int:
+    """The descriptors that a process has open when little runs: connections come and go."""
+    counts = []
+    for _ in range(30):
+        counts.append(len(os.listdir(f"/proc/{pid}/fd")))
+        time.sleep(0.02)
+    return min(counts)
 
 
 def test_a_changed_file_reloads_all(make: Any) -> None:
@@ -325,8 +345,9 @@ def test_a_changed_file_reloads_all(make: Any) -> None:
         grant.write_text(text)
         until(lambda number=number: told(stack.proxy) == number)
         assert set(ask_all(stack, 32)) == {200 if text is good else 403}
-        for pid in workers(stack.proxy)[:1]:
-            os.kill(pid, signal.SIGKILL)
+        victim = workers(stack.proxy)[0]
+        os.kill(victim, signal.SIGKILL)
+        until(lambda victim=victim: victim not in workers(stack.proxy))
         until(lambda: readyz_or_none(stack.proxy) == {"wanted": 2, "up": 2})
 
 
