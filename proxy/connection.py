@@ -73,6 +73,10 @@ class ClientConnection(ProxyConnectionHandler):
         self._cut = self._ending = False
         self._begun: Exchange | None = None
         self._quiet: asyncio.Future[None] | None = None
+        # The layer has begun; bytes that it had by way of the reader.
+        self._ready = False
+        self._read = 0
+        self._pausing: asyncio.Task[None] | None = None
 
     # -- hooks --------------------------------------------------------------------------------------------------------
 
@@ -83,7 +87,10 @@ class ClientConnection(ProxyConnectionHandler):
 
     async def server_event(self, event: events.Event) -> None:
         """See `ConnectionHandler`. Nothing in it waits, so no event comes in the middle of another."""
+        if isinstance(event, events.DataReceived):
+            self._read += len(event.data)
         self._handle(event)
+        self._ready = True
 
     def _handle(self, event: events.Event) -> None:
         """Carry out what the layer makes of an event. mitmproxy's own does the same for every protocol it knows."""
@@ -171,10 +178,13 @@ class ClientConnection(ProxyConnectionHandler):
 
     async def _prepare(self, exchange: Exchange, *, tunnel: bool) -> None:
         """Hold a request back until the client has read the answers before, and refuse it where nobody waits for it."""
-        try:
-            there = await self._await_reader()
-        except asyncio.CancelledError:
-            there = False
+        there = not self._writer.is_closing()
+        if self._writer.unsent:
+            try:
+                await self._writer.drain()
+                there = not self._writer.is_closing()
+            except (OSError, asyncio.CancelledError):
+                there = False
         if self._cut:
             exchange.deny(_cut())
             exchange.close = True
@@ -188,14 +198,24 @@ class ClientConnection(ProxyConnectionHandler):
             if not there:
                 self.lost()
 
-    async def _await_reader(self) -> bool:
-        """Whether the client is still there, and has taken enough of the answers before."""
-        if self._writer.unsent:
-            try:
-                await self._writer.drain()
-            except OSError:
-                return False
-        return not self._writer.is_closing()
+    def received(self, data: bytes, waited: int) -> bool:
+        """Take what came from the client, past mitmproxy's reader; False where it has to wait its turn there.
+
+        `waited` are the bytes that went into the reader so far: what is still in it goes first.
+        """
+        if not self._ready or waited > self._read or self._pausing is not None:
+            return False
+        if self.client in self.transports:
+            self._handle(events.DataReceived(self.client, data))
+        if self._writer.unsent or (self._side is not None and self._side.full):
+            self._writer.pause_reading()
+            self._pausing = spawn(self._resume(), "the pause of a client connection")
+        return True
+
+    async def _resume(self) -> None:
+        await self.drain_writers()
+        self._pausing = None
+        self._writer.resume_reading()
 
     async def drain_writers(self) -> None:
         """Called after each read from the client: read no further while enough is held, also between two requests."""
@@ -267,6 +287,8 @@ class ClientConnection(ProxyConnectionHandler):
             await self.handle_client()
         finally:
             self._begun = None
+            if self._pausing is not None:
+                self._pausing.cancel()
             self._writer.close()
             with contextlib.suppress(OSError):
                 await self._writer.wait_closed()

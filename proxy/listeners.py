@@ -156,15 +156,25 @@ def _explain(listen: Listen, setting: str, error: OSError) -> str:
 
 
 class _Accepted(asyncio.StreamReaderProtocol):
-    """Tells when the transport of a client connection is closed."""
+    """Hands over what comes from a client at once, and tells when the transport is closed.
 
+    Only what comes before the connection is ready waits in the reader, and the end.
+    """
+
+    on_data: Callable[[bytes, int], bool] | None = None
     on_lost: Callable[[], None] | None = None
+    waited = 0
+
+    def data_received(self, data: bytes) -> None:
+        if self.on_data is None or not self.on_data(data, self.waited):
+            self.waited += len(data)
+            super().data_received(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         if self.on_lost is not None:
             self.on_lost()
-            self.on_lost = None
+            self.on_data = self.on_lost = None
 
 
 @dataclass(slots=True)
@@ -287,7 +297,7 @@ class Listeners:
         )
         protocol = writer.transport.get_protocol()
         if isinstance(protocol, _Accepted):
-            protocol.on_lost = connection.lost
+            protocol.on_data, protocol.on_lost = connection.received, connection.lost
         key = connection.client.id
         self._open[key] = (connection, served.listener)
         try:
