@@ -8,13 +8,14 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, final
+from typing import Any, Final, final
 
 from mitmproxy import options
 from mitmproxy.connection import ConnectionState
 from mitmproxy.master import Master
 from mitmproxy.proxy import commands, events, mode_specs
 from mitmproxy.proxy.mode_servers import ProxyConnectionHandler
+from mitmproxy.proxy.server_hooks import ClientConnectedHook, ClientDisconnectedHook
 
 from addons.exchange import Exchange, client_left
 from addons.front.channel import Channel
@@ -32,13 +33,19 @@ log = logging.getLogger(__name__)
 type Step = Callable[[Exchange], Awaitable[None]]
 type Table = dict[type[commands.StartHook], tuple[Step, ...]]
 
+_OURS: Final = (BrokerConnectHook, BrokerHeadHook, BrokerTunnelHook, BrokerRequestHook)
+
 
 def table(addons: Sequence[object]) -> Table:
-    """The steps of each of our hooks in the chain's order, looked up once and not at every request."""
-    return {
+    """The steps of each of our hooks in the chain's order, looked up once and not at every request.
+
+    mitmproxy's hooks of every connection are in it where no addon has a step for them: nobody need be asked.
+    """
+    steps = {
         hook: tuple(getattr(addon, hook.name) for addon in addons if hasattr(addon, hook.name))
-        for hook in (BrokerConnectHook, BrokerHeadHook, BrokerTunnelHook, BrokerRequestHook)
+        for hook in (*_OURS, ClientConnectedHook, ClientDisconnectedHook)
     }
+    return {hook: found for hook, found in steps.items() if hook in _OURS or not found}
 
 
 @final
@@ -137,8 +144,9 @@ class ClientConnection(ProxyConnectionHandler):
     async def handle_hook(self, hook: commands.StartHook) -> None:
         """Run the chain for our hooks, and leave mitmproxy's own to it."""
         steps = self._steps.get(type(hook))
-        if steps is None or not isinstance(hook, ExchangeHook):
-            await super().handle_hook(hook)
+        if not isinstance(hook, ExchangeHook) or steps is None:
+            if steps is None:
+                await super().handle_hook(hook)
             return
         exchange = hook.exchange
         self._begun = None
