@@ -12,7 +12,7 @@ Source: "Credential guarantee" in the specification.
 
 from binascii import a2b_qp
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, Final, final
 
 import re2
@@ -25,7 +25,6 @@ _NESTED: Final = 2
 """Times that JSON escapes are undone: a string may hold JSON itself, as in a webhook's log."""
 
 _BACKSLASH: Final = b"\\"
-_MARKS: Final = (b"\\u00", b"\\\\", b"\\/")
 _QUOTE: Final = b'\\"'
 _ESCAPE_BYTES: Final = 6
 _CHUNK_BYTES: Final = 256 * 1024
@@ -86,9 +85,7 @@ class Scanner:
         `data` need not be JSON: what is undone in any other text is at most searched in vain.
         """
         for _ in range(_NESTED):
-            if _BACKSLASH not in data or not (
-                any(mark in data for mark in _MARKS) or (_QUOTE in data and self._quoted())
-            ):
+            if _BACKSLASH not in data or not (_escape().search(data) or (_QUOTE in data and self._quoted())):
                 return False
             data = b"".join(map(_unescaped, _chunks(data)))
             if self.in_bytes(data):
@@ -106,17 +103,28 @@ def _with_encoded(values: tuple[bytes, ...]) -> tuple[bytes, ...]:
     return tuple(dict.fromkeys([*values, *[core for value in values for core in encoded_cores(value)]]))
 
 
+@cache
+def _escape() -> Any:
+    """An RE2 pattern of the escapes that may stand for a character of a value; quicker than three searches."""
+    return re2.compile(rb"\\(?:u00|[\\/])", _options())
+
+
 @lru_cache(maxsize=16)
 def _endings(values: tuple[bytes, ...]) -> tuple[Any, ...]:
     """RE2 patterns of which one is found wherever one of `values` is: the ends, since beginnings are often public."""
+    options = _options()
+    ends = [re2.escape(value[-_END_BYTES:]) for value in values]
+    groups = [ends[start : start + _PATTERN_VALUES] for start in range(0, len(ends), _PATTERN_VALUES)]
+    return tuple([re2.compile(b"|".join(group), options) for group in groups])
+
+
+def _options() -> Any:
     options = re2.Options()
     options.encoding = re2.Options.Encoding.LATIN1
     options.log_errors = False
     options.never_capture = True
     options.max_mem = _PATTERN_MEMORY
-    ends = [re2.escape(value[-_END_BYTES:]) for value in values]
-    groups = [ends[start : start + _PATTERN_VALUES] for start in range(0, len(ends), _PATTERN_VALUES)]
-    return tuple([re2.compile(b"|".join(group), options) for group in groups])
+    return options
 
 
 def _chunks(data: bytes) -> Iterator[bytes]:
