@@ -126,14 +126,12 @@ class ClientConnection(ProxyConnectionHandler):
         """Answer a hook in a task of its own, counted from now: between two requests there is no moment without one."""
         if isinstance(hook, ExchangeHook):
             self._flights.begin(hook.exchange)
-        task = asyncio.create_task(self._answer(hook))  # noqa: TID251 - kept and reported here, once for each request
+        task = spawn(self._answer(hook), hook.name)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("an answer ended with %s", type(error).__name__)
         if not self._tasks and self._quiet is not None and not self._quiet.done():
             self._quiet.set_result(None)
 
