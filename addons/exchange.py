@@ -62,7 +62,7 @@ class Exchange:
         call: what the broker found that the request asks of it.
         own: the broker's own steps answer it, or say how it is relayed: there is no grant to ask.
         endpoint: what records call the part of the broker that is asked, where no service is known.
-        labels: what records say of the broker's rule.
+        labels: what records say of the broker's rule, or of a handshake that failed.
         methods: what a refusal with 405 says that the path takes.
         granted: the operation that the head was granted.
         body_limit: bytes of body that may be held; None while nobody has said that one may be.

@@ -32,6 +32,10 @@ class EndedBy(StrEnum):
     PROXY = "ended-by-proxy"
 
 
+TLS_ALERT = "tls-alert:"
+"""Begins the label of a failed handshake; behind it what the client said, such as `unknown-ca`."""
+
+
 class Signal(StrEnum):
     """What a reader of the log wants to filter by."""
 

@@ -91,7 +91,7 @@ class Scanner:
         for _ in range(_NESTED):
             if _BACKSLASH not in data or not (_escape().search(data) or (self._quoted and _QUOTE in data)):
                 return False
-            data = b"".join(map(_unescaped, _chunks(data)))
+            data = b"".join(map(unescaped, _chunks(data)))
             if self.in_bytes(data):
                 return True
         return False
@@ -145,7 +145,7 @@ def _chunks(data: bytes) -> Iterator[bytes]:
     yield data[start:]
 
 
-def _unescaped(text: bytes) -> bytes:
+def unescaped(text: bytes) -> bytes:
     """`text` with each of JSON's escapes undone that may stand for a character of a value.
 
     Quoted-printable writes a byte as `=41` where JSON writes `\\u0041`, and its decoder runs in C (RFC 2045, 6.7). What

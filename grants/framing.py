@@ -31,6 +31,7 @@ HOP_BY_HOP: Final = frozenset(
 _TOKEN = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _VALUE = re.compile(rb"[\t\x20-\x7e]*")
 _LENGTH = re.compile(rb"0|[1-9][0-9]{0,17}")
+_STAYS = "the connection stays HTTP/1.1: set the client to that version, so that it sends no `Upgrade`"
 _OPTIONS = frozenset({b"", b"close", b"keep-alive"})
 
 
@@ -91,10 +92,13 @@ _ONCE = frozenset({b"host", b"content-length", b"transfer-encoding", b"expect"})
 def _refused(name: bytes, value: bytes) -> Deny | None:
     match name:
         case b"connection":
-            if not all(option.strip(b" \t").lower() in _OPTIONS for option in value.split(b",")):
+            options = {option.strip(b" \t").lower() for option in value.split(b",")}
+            if b"upgrade" in options:
+                return _forbidden(_STAYS)
+            if not options <= _OPTIONS:
                 return _forbidden("`Connection` may name only close and keep-alive")
         case b"upgrade":
-            return _forbidden("`Upgrade` is not taken here; leave it out")
+            return _forbidden(_STAYS)
         case b"proxy-authorization":
             return _forbidden(
                 "`Proxy-Authorization` belongs to the proxy, not to a request inside a tunnel; leave it out"

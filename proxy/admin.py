@@ -17,9 +17,9 @@ from addons.ports import DecisionLog
 from addons.where import cross_site
 from grants.canonical import parse_authority
 from grants.message import Authority, RequestHead
-from proxy.listeners import Listener
 from proxy.reload import Result
 from proxy.settings.model import Settings, TcpListen, UnixListen
+from proxy.sockets import Listener
 
 _MOST_CONNECTIONS: Final = 64
 _SILENT_SECONDS: Final = 10.0

@@ -4,12 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, final
 
-from proxy.listeners import Listener, bind
 from proxy.settings.model import Listen, Settings
+from proxy.sockets import Listener, bind
 
 
 class Bind(Protocol):
-    """Makes a listener (see `proxy.listeners.bind`)."""
+    """Makes a listener (see `proxy.sockets.bind`)."""
 
     def __call__(self, listen: Listen, *, setting: str, endpoint: str | None = None, broker: bool = False) -> Listener:
         """Bind and listen; raises `ListenFailed`."""

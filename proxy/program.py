@@ -8,44 +8,46 @@ import asyncio
 import logging
 import signal
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, final
+from typing import TYPE_CHECKING, Final, final
 
 from addons.audit import Audit
 from addons.chain import chain
 from addons.front.layer import Limits
 from addons.front.pick import Front
 from addons.policy import Policies
-from addons.ports import NO_FLIGHTS
-from proxy.admin import Admin, AdminServer
-from proxy.broker.state import State
+from addons.ports import NO_FLIGHTS, StateUnavailable
+from addons.record import Record
 from proxy.connection import table
 from proxy.decisionlog import FileLog, StreamLog, open_log
+from proxy.decisionlog.told import Told
 from proxy.decisionlog.writer import STDOUT
 from proxy.descriptors import raise_limit
 from proxy.fronts import Bind, Fronts, bind_fronts
-from proxy.listeners import Listener, Listeners, bind
+from proxy.listeners import Listeners
 from proxy.master import make_master
 from proxy.reload import ReloadRefused, Reloads
-from proxy.seat import Seat, part
+from proxy.seat import Seat, pool_part, unsent_part
 from proxy.services import Prepared, Services
 from proxy.settings import fixed_changes
 from proxy.settings.model import Settings
-from proxy.state import digest_key, private_directory
-from proxy.store import Store
+from proxy.sockets import Listener, bind
+from proxy.state import StartRefused, digest_key, private_directory
 from proxy.tasks import spawn
 from proxy.tls.ca import load_ca
 from proxy.tls.leaves import Leaves
 from proxy.unsent import Unsent
 from proxy.upstream.pool import Pool, PoolLimits
-from proxy.watch import Watch, named_by
+from proxy.watch import Watch, files_of, named_by
+
+if TYPE_CHECKING:
+    from proxy.admin import AdminServer
+    from proxy.broker.state import State
 
 log = logging.getLogger(__name__)
 
 GRACE_SECONDS: Final = 30.0
-_UNSENT_BYTES: Final = 256 * 1024 * 1024
-_UNSENT_ANSWERS: Final = 8
 # A stream holds its connection for as long as it lasts, so there are more of them than of judged requests.
 _STREAMS: Final = PoolLimits(per_group=1024, total=4096)
 
@@ -61,6 +63,7 @@ class Running:
         grace: seconds that running requests have at the end.
         say: shows one line to the operator.
         changed: called after each reload that was applied.
+        recorded: called with each record once it is in the decision log.
     """
 
     load: Callable[[], Settings] | None = None
@@ -68,6 +71,7 @@ class Running:
     grace: float = GRACE_SECONDS
     say: Callable[[str], None] = lambda _line: None
     changed: Callable[["Program"], None] = lambda _program: None
+    recorded: Callable[[Record], None] | None = None
 
 
 @final
@@ -108,8 +112,8 @@ class Program:
         directory = private_directory(settings.state)
         self.ca = load_ca(directory)
         self._key = digest_key(directory)
-        self._pools = (Pool(_part(PoolLimits(), self._of)), Pool(_part(_STREAMS, self._of)))
-        self._state = None if settings.broker is None else State(settings.directory)
+        self._pools = (Pool(pool_part(PoolLimits(), self._of)), Pool(pool_part(_STREAMS, self._of)))
+        self._state = _state(settings)
         self._services = Services(*self._pools, self._state)
         self._policies = Policies(self._services.adopt(self._services.prepare(settings)))
         self.reloads = Reloads(running.load or (lambda: self.settings), self._apply, running.say, self._named)
@@ -124,7 +128,7 @@ class Program:
         except BaseException:
             self._log.close()
             raise
-        self._unsent = Unsent(budget=_unsent_bytes(settings, self._of))
+        self._unsent = Unsent(budget=unsent_part(settings, self._of))
         self._listeners = Listeners(
             policies=self._policies,
             limits=_limits(settings),
@@ -157,7 +161,9 @@ class Program:
             raise SystemExit(1)
 
     async def _serve(self, ready: Callable[["Program"], None]) -> None:
-        audit = Audit(self._log, self._key, self._terse, flights=self._listeners.flights)
+        told = self._running.recorded
+        decisions = self._log if told is None else Told(self._log, told)
+        audit = Audit(decisions, self._key, self._terse, flights=self._listeners.flights)
         addons = chain(Front(self._listeners.pick), audit)
         master = make_master(addons)
         work: list[asyncio.Task[None]] = []
@@ -165,7 +171,11 @@ class Program:
         try:
             self._take_signals()
             if self._state is not None and self.settings.broker is not None:
+                from proxy.store import Store  # here, as `_state`
+
                 self._state.store = await Store.open(self.settings.broker.database)
+                if twice := await self._twice(self.settings, frozenset()):
+                    raise StartRefused("\n".join(twice))
             self._listeners.start(self.fronts.clients, master, table(addons))
             admin = await self._start_admin()
             if self._seat is not None:
@@ -188,9 +198,11 @@ class Program:
                 await self._state.close()
             await master.done()
 
-    async def _start_admin(self) -> AdminServer | None:
+    async def _start_admin(self) -> "AdminServer | None":
         if self.fronts.admin is None:
             return None
+        from proxy.admin import Admin  # here: a start without it need not wait for its libraries
+
         admin = Admin(
             settings=lambda: self.settings,
             decisions=self._log,
@@ -252,6 +264,9 @@ class Program:
         """
         if fixed := fixed_changes(self.settings, settings):
             raise ReloadRefused("\n".join(fixed))
+        known = frozenset(box.name for box in self.settings.boxes)
+        if twice := await self._twice(settings, known):
+            raise ReloadRefused("\n".join(twice))
         prepared = await asyncio.to_thread(self._services.prepare, settings)
         fronts, fresh = bind_fronts(settings, self.fronts, make)
         return Change(settings=settings, prepared=prepared, fronts=fronts, fresh=tuple(fresh))
@@ -265,7 +280,7 @@ class Program:
             self.settings, self.fronts = settings, change.fronts
             self._listeners.limits = _limits(settings)
             self._listeners.clients = settings.limits.clients
-            self._unsent.budget = _unsent_bytes(settings, self._of)
+            self._unsent.budget = unsent_part(settings, self._of)
 
         try:
             self._listeners.replace(change.fronts.clients, take_over)
@@ -283,12 +298,25 @@ class Program:
         """Call `changed` when a file that the settings come from has changed, until cancelled."""
         await Watch(self._watched, lambda: self.reloads.began_ns, changed).run()
 
+    async def _twice(self, settings: Settings, known: frozenset[str]) -> list[str]:
+        """One line for each box of `settings` that is none of `known` and was added with `box add` as well. Which of
+        the two a name then means, and whose its report and its grants are, would be anybody's guess.
+        """
+        if self._state is None or settings.broker is None:
+            return []
+        database = settings.broker.database
+        try:
+            found = await self._state.added_too(frozenset(box.name for box in settings.boxes) - known)
+        except StateUnavailable as unavailable:
+            return [f"database `{database}` cannot be asked for the boxes: {unavailable}; try again when it is back"]
+        return [
+            f"box `{name}` is in the settings and in database `{database}`; take it out of `boxes`, "
+            f"or run `grantproxy box remove {name}`"
+            for name in found
+        ]
+
     def _watched(self) -> Iterable[Path]:
-        named = (path for endpoint in self.settings.endpoints for path in (endpoint.grant_path, endpoint.ca))
-        secrets = () if self.settings.broker is None else self.settings.broker.secrets
-        found = {*(self._running.files or ()), *(path for path in named if path is not None)}
-        found |= {secret.grant_path for secret in secrets if secret.grant_path is not None}
-        return found | self.reloads.blamed
+        return {*(self._running.files or ()), *files_of(self.settings), *self.reloads.blamed}
 
     def _named(self) -> frozenset[Path]:
         return frozenset().union(*(named_by(path) for path in self._running.files or ()))
@@ -296,6 +324,15 @@ class Program:
     def _tell_limit(self, settings: Settings) -> None:
         if warning := raise_limit(settings.limits.clients, PoolLimits().total):
             self._running.say(f"warning: {warning}")
+
+
+def _state(settings: Settings) -> "State | None":
+    """What the broker remembers. Its database's libraries take time to load, so they are where there is a broker."""
+    if settings.broker is None:
+        return None
+    from proxy.broker.state import State
+
+    return State(settings.directory)
 
 
 async def _end(work: Sequence[asyncio.Task[None]]) -> None:
@@ -307,21 +344,6 @@ async def _end(work: Sequence[asyncio.Task[None]]) -> None:
 
 def _limits(settings: Settings) -> Limits:
     return Limits(head_bytes=settings.limits.header_bytes, idle=settings.limits.client_idle)
-
-
-def _unsent_bytes(settings: Settings, of: int) -> int:
-    """The part of one of `of` processes. Two whole answers are always held, or one could never be sent."""
-    body = settings.limits.body_bytes
-    return max(part(max(_UNSENT_BYTES, _UNSENT_ANSWERS * body), of), 2 * body)
-
-
-def _part(limits: PoolLimits, of: int) -> PoolLimits:
-    return replace(
-        limits,
-        per_group=part(limits.per_group, of),
-        total=part(limits.total, of),
-        idle=part(limits.idle, of),
-    )
 
 
 def _nothing() -> None:

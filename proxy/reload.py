@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import final
 
 from grants.problems import Invalid
-from proxy.listeners import ListenFailed
 from proxy.settings.model import Settings
+from proxy.sockets import ListenFailed
 from proxy.state import StartRefused
 
 log = logging.getLogger(__name__)

@@ -3,20 +3,23 @@
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import final
+from pathlib import Path
+from typing import TYPE_CHECKING, final
 
 from addons.boxes import Box, Boxes
 from addons.gate import Gate
 from addons.policy import Judged, Policy, Relayed, Service, Tunnels
 from grants.endpoint import Endpoint
 from grants.message import Origin
-from proxy.broker.state import State
-from proxy.broker.wiring import Maker, Wiring, needs_trust, references
 from proxy.capture import CaptureFile
 from proxy.secrets import EndpointVault, parse_source
 from proxy.settings.model import Assurance, EndpointSettings, Settings, is_written_inside
 from proxy.state import StartRefused, reason
 from proxy.upstream import Dialler, Pool, StreamingClient, Trust, TrustInvalid, UpstreamClient
+
+if TYPE_CHECKING:
+    from proxy.broker.state import State
+    from proxy.broker.wiring import Wiring
 
 BOXES = "boxes"
 """The name of the vault that holds the boxes' tokens, for messages."""
@@ -44,7 +47,7 @@ class Prepared:
     settings: Settings
     parts: tuple[_Parts, ...] = field(repr=False)
     boxes: EndpointVault | None = field(repr=False)
-    broker: Wiring | None = field(default=None, repr=False)
+    broker: "Wiring | None" = field(default=None, repr=False)
 
 
 @final
@@ -60,7 +63,7 @@ class Services:
         state: what the broker remembers; None where there is no broker.
     """
 
-    def __init__(self, judged: Pool, streams: Pool, state: State | None = None) -> None:
+    def __init__(self, judged: Pool, streams: Pool, state: "State | None" = None) -> None:
         self._state = state
         self._pool = judged
         self._streams = streams
@@ -97,7 +100,7 @@ class Services:
     def adopt(self, prepared: Prepared) -> Policy:
         """The policy of what was prepared. Does not block; from here on its vaults are the ones that live."""
         settings = prepared.settings
-        gates = {endpoint.name: self._gate(endpoint) for endpoint in settings.endpoints}
+        gates = {endpoint.name: self._gate(endpoint.name, endpoint.concurrent) for endpoint in settings.endpoints}
         services = [self._service(settings, parts, gates[parts.settings.name][1]) for parts in prepared.parts]
         vaults = {parts.settings.name: parts.vault for parts in prepared.parts}
         boxes = None
@@ -111,7 +114,12 @@ class Services:
         broker = None
         if prepared.broker is not None and self._state is not None:
             vaults.update(prepared.broker.vaults)
-            maker = Maker(settings, prepared.broker, self._state, self._pool, self._streams)
+            from proxy.broker.wiring import Maker  # here, as below
+
+            def gate(name: str, limit: int) -> Gate:
+                return gates.setdefault(name, self._gate(name, limit))[1]
+
+            maker = Maker(settings, prepared.broker, self._state, self._pool, self._streams, gate)
             broker = maker.broker(boxes or Boxes((), None, self._state))
         gone = [vault for name, vault in self._vaults.items() if name not in vaults]
         for name, vault in vaults.items():
@@ -127,23 +135,29 @@ class Services:
         problems += vault.check()
         return vault
 
-    def _broker(self, settings: Settings, vaults: dict[str, EndpointVault], problems: list[str]) -> Wiring | None:
+    def _broker(self, settings: Settings, vaults: dict[str, EndpointVault], problems: list[str]) -> "Wiring | None":
         if settings.broker is None:
             return None
+        from proxy.broker.wiring import Wiring, bundles, needs_trust, references  # here: its libraries are slow to load
+
         own = {
             key: self._vault("broker", {name: reference}, settings, problems)
             for key, (name, reference) in references(settings).items()
         }
         vaults.update(own)
         system = self._system_trust() if needs_trust(settings.broker) else None
-        return Wiring(settings=settings.broker, vaults=own, system=system)
+        trusted = {}
+        for path, name in bundles(settings.broker).items():
+            try:
+                trusted[path] = _only(path)
+            except StartRefused as refused:
+                problems.append(f"broker: {name}: {refused}")
+        return Wiring(settings=settings.broker, vaults=own, system=system, bundles=trusted)
 
-    def _gate(self, endpoint: EndpointSettings) -> tuple[int, Gate]:
-        """The endpoint's own for as long as its limit stays: what is in flight counts also after a reload."""
-        kept = self._gates.get(endpoint.name)
-        if kept is not None and kept[0] == endpoint.concurrent:
-            return kept
-        return endpoint.concurrent, Gate(endpoint.concurrent)
+    def _gate(self, name: str, limit: int) -> tuple[int, Gate]:
+        """The upstream's own for as long as its limit stays: what is in flight counts also after a reload."""
+        kept = self._gates.get(name)
+        return kept if kept is not None and kept[0] == limit else (limit, Gate(limit))
 
     def _parts(self, settings: Settings, endpoint: EndpointSettings, vault: EndpointVault) -> _Parts:
         core = None
@@ -221,10 +235,17 @@ class Services:
         if endpoint.ca is None:
             return self._system_trust()
         try:
-            return Trust.only(endpoint.ca.read_bytes())
-        except (OSError, TrustInvalid) as error:
-            cause = reason(error) if isinstance(error, OSError) else str(error)
-            raise StartRefused(f"endpoint `{endpoint.name}`: ca `{endpoint.ca}`: {cause}") from None
+            return _only(endpoint.ca)
+        except StartRefused as refused:
+            raise StartRefused(f"endpoint `{endpoint.name}`: {refused}") from None
+
+
+def _only(ca: Path) -> Trust:
+    try:
+        return Trust.only(ca.read_bytes())
+    except (OSError, TrustInvalid) as error:
+        cause = reason(error) if isinstance(error, OSError) else str(error)
+        raise StartRefused(f"ca `{ca}`: {cause}") from None
 
 
 def _consented(endpoint: EndpointSettings) -> frozenset[tuple[str, int]]:

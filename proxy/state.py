@@ -110,6 +110,7 @@ def write_whole(
         try:
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
             with os.fdopen(descriptor, "wb") as file:
+                os.fchmod(file.fileno(), mode)  # whatever the umask is
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())

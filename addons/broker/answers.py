@@ -3,6 +3,7 @@
 import json
 
 from grants.broker.facts import JsonObject
+from grants.broker.search import holds
 from grants.jsontext import JsonValue
 from grants.message import Fields, Relay
 
@@ -19,7 +20,6 @@ def encoded(value: JsonValue) -> bytes:
     return json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace")
 
 
-def holds_token(body: bytes, value: JsonValue, token: bytes) -> bool:
-    """Whether a body holds the token, as it came or once JSON's escapes are undone."""
-    text = token.decode("ascii", "replace")
-    return token in body or text in json.dumps(value, ensure_ascii=False) or json.dumps(text)[1:-1].encode() in body
+def holds_token(body: bytes, token: bytes) -> bool:
+    """Whether a body holds the token, in any spelling that `grants.broker.search` knows."""
+    return holds(body, token)

@@ -25,13 +25,13 @@ from grants.broker.decide import (
     read_answer,
     read_request,
 )
+from grants.broker.search import holds
 from grants.coding import CodingError, content_codings, decode
 from grants.decision import Deny, Reason
-from grants.disclosure import Scanner
 from grants.message import Outgoing
 from grants.target import encode_path
 
-from .answers import holds_token, json_answer
+from .answers import json_answer
 from .call import Call
 from .denials import bad, disclosed, leak, unusable
 from .parts import HELD_BYTES
@@ -77,7 +77,8 @@ class DecidePart:
         if isinstance(request, DecideInvalid):
             exchange.deny(bad(Reason.DECIDE_INVALID, request.detail, 422))
             return
-        if holds_token(exchange.body, request.state, call.token) or any(
+        # what is sent is composed, so a token may also come to stand there
+        if holds(exchange.body, call.token) or any(
             call.token in messages_request(request, question) for question in request.questions
         ):
             exchange.deny(leak("body"))
@@ -92,8 +93,7 @@ class DecidePart:
             exchange.deny(answers)
             return
         relay = json_answer(decide_response(request, answers), fields=paid.header)
-        scanner = Scanner(paid.opened.needles)
-        if scanner.in_bytes(relay.body) or scanner.in_json(relay.body):
+        if holds(relay.body, *[needle.reveal() for needle in paid.opened.needles]):
             exchange.deny(disclosed())
         else:
             exchange.relay = relay

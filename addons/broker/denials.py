@@ -1,5 +1,6 @@
 """The broker's refusals. Their texts are for whoever writes the box: they name what would allow the request."""
 
+from grants.broker.fountain import MOST_STEPS, MOST_TEXTS, Kind
 from grants.decision import Deny, Reason, Rule
 
 
@@ -19,6 +20,28 @@ def leak(where: str) -> Deny:
         Reason.BOX_TOKEN_LEAK,
         f"the box's token stands in the {where} of the request, from which it would go upstream; take it out",
     )
+
+
+def not_own(kind: Kind | None) -> Deny:
+    """The request names, or holds, what is not the box's own. Nothing tells whether there is such a thing."""
+    what = "thing at Fountain" if kind is None else kind.value
+    detail = f"this box has no such {what}; it can name what it created, or what its settings list"
+    return denied(Reason.NOT_OWN, detail, 404)
+
+
+def countless() -> Deny:
+    """The request holds too much for what it names to be told."""
+    return bad(
+        Reason.BODY_TOO_LARGE,
+        f"a request to Fountain holds at most {MOST_TEXTS:,} different texts that could be ids, and {MOST_STEPS:,} "
+        "values; send less at once",
+        413,
+    )
+
+
+def another_method() -> Deny:
+    """A name in the request stands for the method, which would be another than the one that was allowed."""
+    return bad(Reason.METHOD, "`_method` and other overrides are not taken here; send the request with its own method")
 
 
 def unreadable(name: str) -> Deny:

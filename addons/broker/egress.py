@@ -11,7 +11,8 @@ from typing import Final, final
 
 from addons.exchange import Exchange
 from addons.policy import Judged, Service
-from grants.broker.swap import holds, leftover, swap
+from grants.broker.search import holds
+from grants.broker.swap import leftover, swap
 from grants.decision import Deny, Reason
 
 from .call import Call

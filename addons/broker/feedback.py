@@ -12,10 +12,11 @@ from addons.ports import UpstreamFailed
 from addons.send import failure
 from grants.broker.capabilities import feedback_words
 from grants.broker.rule import refused
+from grants.broker.search import holds
 from grants.decision import Deny, Reason
 from grants.jsontext import JsonInvalid, parse_json
 
-from .answers import holds_token, json_answer
+from .answers import json_answer
 from .call import Call
 from .denials import bad, denied, leak
 from .parts import HELD_BYTES
@@ -70,7 +71,7 @@ class FeedbackPart:
             exchange.deny(denied(Reason.SCOPE, refusal[1]))
         elif isinstance(self.sink, Deny):
             exchange.deny(self.sink)
-        elif holds_token(exchange.body, batch, call.token):
+        elif holds(exchange.body, call.token):
             exchange.deny(leak("body"))
         else:
             await self._keep(exchange, call, self.sink)

@@ -1,28 +1,38 @@
 """`/fountain`: Fountain knows only the operator, so whatever a request names must be the box's own.
 
-What a box owns is what its settings list and what it created through the broker. A list is read whole and cut down, the
-answer to a creation is read whole for the id; everything else streams.
+A list is read whole and cut down, the answer to a creation is read whole for the id; everything else streams.
 Source: "fountain" in the specification.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, final
 
 from addons.exchange import Exchange
 from addons.policy import Service
 from addons.ports import Upstream, UpstreamFailed
 from addons.send import failure
-from grants.broker.fountain import Kind, Named, Owned, created, created_kind, cut, foreign, listed_kind, named
+from grants.broker.fountain import (
+    FountainPath,
+    Reading,
+    asked_fields,
+    created_kind,
+    framing_fields,
+    list_fields,
+    listed_kind,
+    read_body,
+    read_head,
+    read_path,
+)
 from grants.coding import content_codings
 from grants.decision import Deny, Reason
-from grants.jsontext import JsonInvalid, JsonValue, parse_json
-from grants.message import Relay
+from grants.jsontext import JsonInvalid, parse_json
+from grants.message import Fields, Relay
 
-from .answers import encoded, holds_token
+from .answers import holds_token
 from .call import Call
 from .credentialed import credentialed, relay, request_with
-from .denials import bad, denied, leak, unreadable, unusable
+from .denials import bad, leak, unreadable
+from .ownership import Ownership
 from .parts import HELD_BYTES, Credential
 from .rules import BrokerRules
 
@@ -32,17 +42,17 @@ _SECONDS: Final = 120.0
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FountainPart:
-    """Serves Fountain's API. `own`: by the box's name, what its settings list."""
+    """Serves Fountain's API."""
 
     service: Service
     credential: Credential
     upstream: Upstream = field(repr=False)
-    own: Mapping[str, Owned] = field(default_factory=dict)
+    ownership: Ownership = field(default=Ownership())
 
     async def begin(self, exchange: Exchange, call: Call) -> None:
         """See `Part`."""
         exchange.service = self.service
-        if await self._refused(exchange, call, named(call.needs.upstream, call.query or b"")):
+        if await self.ownership.refused(exchange, call, _head(call)):
             return
         if content_codings(call.head.fields):
             exchange.deny(bad(Reason.BODY_CODING, "a body with a content coding is not taken here; send it without"))
@@ -51,8 +61,9 @@ class FountainPart:
         if opened is None:
             exchange.deny(unreadable(self.credential.name))
             return
+        head = replace(call.head, fields=framing_fields(call.head.fields) + _asked(call))
         rules = credentialed(
-            call,
+            replace(call, head=head),
             self.service,
             fields=((b"Authorization", b"Bearer " + opened.value),),
             opened=opened,
@@ -68,45 +79,42 @@ class FountainPart:
         rules = exchange.rules
         if not isinstance(rules, BrokerRules):
             raise TypeError("a request that did not begin")
-        if exchange.body and await self._body_refused(exchange, call):
+        body = await self._read(exchange, call)
+        if body is None:
             return
-        method, path = call.head.method, call.needs.upstream
+        method, path = call.head.method, _path(call)
         listed, made = listed_kind(method, path), created_kind(method, path)
         kind = listed or made
         if kind is None:
             relay(exchange, self.service, rules)
             return
         shown = await self._whole(exchange, rules)
-        if shown is None or not 200 <= shown.status < 300:
+        if shown is None:
+            return
+        if listed is not None:
+            shown = replace(shown, fields=list_fields(shown.fields))
+        if not 200 <= shown.status < 300:
             exchange.relay = shown
         elif listed is None:
-            await self._learn(exchange, call, kind, shown)
+            await self.ownership.learn(exchange, call, kind, shown, _head(call).texts | body.texts)
         else:
-            await self._cut(exchange, call, kind, shown)
+            await self.ownership.cut(exchange, call, kind, shown)
 
-    async def _body_refused(self, exchange: Exchange, call: Call) -> bool:
+    async def _read(self, exchange: Exchange, call: Call) -> Reading | None:
+        """What the body names; None: refused."""
+        if not exchange.body:
+            return Reading(names=(), texts=frozenset())
         try:
             body = parse_json(exchange.body)
         except JsonInvalid as invalid:
             detail = f"the body is not strict JSON, so what it names cannot be told: {invalid}"
             exchange.deny(bad(Reason.BODY_JSON, detail))
-            return True
-        if holds_token(exchange.body, body, call.token):
+            return None
+        if holds_token(exchange.body, call.token):
             exchange.deny(leak("body"))
-            return True
-        return await self._refused(exchange, call, named(b"", b"", body))
-
-    async def _refused(self, exchange: Exchange, call: Call, names: tuple[Named, ...]) -> bool:
-        owned = {kind: await self._owned(call, kind) for kind in dict.fromkeys(name.kind for name in names)}
-        other = foreign(names, owned)
-        if other is not None:
-            detail = f"this box has no such {other.kind.value}; it can name what it created, or what its settings list"
-            exchange.deny(denied(Reason.NOT_OWN, detail, 404))
-        return other is not None
-
-    async def _owned(self, call: Call, kind: Kind) -> frozenset[str]:
-        listed = self.own.get(call.box.name, {}).get(kind, frozenset())
-        return listed | await call.broker.state.owned(call.box.name, kind)
+            return None
+        reading = read_body(_path(call), body)
+        return None if await self.ownership.refused(exchange, call, reading) else reading
 
     async def _whole(self, exchange: Exchange, rules: BrokerRules) -> Relay | None:
         """The whole answer as the box may see it; None: refused."""
@@ -124,23 +132,18 @@ class FountainPart:
             return None
         return shown
 
-    async def _learn(self, exchange: Exchange, call: Call, kind: Kind, shown: Relay) -> None:
-        identifier = created(kind, _json(shown.body))
-        if identifier is not None:
-            await call.broker.state.learn(call.box.name, kind, identifier)
-        exchange.relay = shown
 
-    async def _cut(self, exchange: Exchange, call: Call, kind: Kind, shown: Relay) -> None:
-        own = cut(_json(shown.body), await self._owned(call, kind))
-        if own is None:
-            exchange.deny(unusable("the list is in a form in which the box's own cannot be told from others'"))
-            return
-        body = encoded(own)
-        exchange.relay = Relay(status=shown.status, fields=shown.fields, body=body, length=len(body))
+def _path(call: Call) -> FountainPath:
+    path = read_path(call.needs.upstream)
+    if path is None:
+        raise ValueError("a path that has no route")
+    return path
 
 
-def _json(body: bytes) -> JsonValue:
-    try:
-        return parse_json(body)
-    except JsonInvalid:
-        return None
+def _asked(call: Call) -> Fields:
+    listed = listed_kind(call.head.method, _path(call)) is not None
+    return asked_fields(call.head.fields, listed=listed)
+
+
+def _head(call: Call) -> Reading:
+    return read_head(_path(call), call.query or b"", _asked(call))

@@ -8,7 +8,7 @@ from addons.boxes import Boxes
 from addons.ports import Vault
 from grants.broker.capabilities import Route, Served
 from grants.broker.declaration import Report
-from grants.broker.fountain import Kind
+from grants.broker.fountain import Holding, Kind
 from grants.broker.payer import Payer
 from grants.secret import Secret
 
@@ -40,8 +40,12 @@ class BrokerState(Protocol):
         """What a box has learned to be its own at Fountain."""
         ...
 
+    async def owners(self, identifiers: frozenset[str]) -> tuple[Holding, ...]:
+        """Which boxes, of all that there are, have learned these ids or were given them when they were added."""
+        ...
+
     async def learn(self, box: str, kind: Kind, identifier: str) -> bool:
-        """Remember that something is a box's own. False: it cannot be an id."""
+        """Remember that something is a box's own. False: it is another's by then, or cannot be an id."""
         ...
 
 

@@ -7,6 +7,7 @@ Source: "The rule" and "Routes" in the specification.
 from dataclasses import dataclass
 from typing import Final
 
+from addons.boxes import Box
 from addons.exchange import Exchange
 from addons.guard import fail_closed
 from addons.ports import StateUnavailable
@@ -20,7 +21,7 @@ from grants.message import Relay, RequestHead
 from .call import Call
 from .denials import bad, denied
 from .parts import Broker
-from .token import candidates
+from .token import MOST, candidates
 
 _CHALLENGED: Final = frozenset({Route.DECLARATION, Route.DECIDE})
 
@@ -81,13 +82,14 @@ async def _begin(exchange: Exchange) -> None:
 async def _admit(exchange: Exchange, broker: Broker, head: RequestHead, needs: Needs, query: bytes | None) -> None:
     exchange.endpoint = _endpoint(needs)
     exchange.labels = labels(needs.capability, needs.words or ())
-    found = {}
-    for candidate in candidates(head, query, anywhere=needs.route is Route.EGRESS):
-        box = await broker.boxes.find(candidate)
-        if box is not None:
-            found[candidate] = box
-    if len(found) != 1:
-        exchange.deny(_unknown(needs, many=bool(found)))
+    shown = candidates(head, query, anywhere=needs.route is Route.EGRESS)
+    if shown.too_many:
+        exchange.deny(bad(Reason.BOX_UNKNOWN, f"the head holds more than {MOST} words that may be a token; send fewer"))
+        return
+    found = await _boxes(broker, shown.read)
+    many = len(found) > 1 or (len(found) == 1 and bool(await _boxes(broker, shown.beside)))
+    if many or not found:
+        exchange.deny(_unknown(needs, many=many))
         return
     token, exchange.box = next(iter(found.items()))
     declaration = None
@@ -102,6 +104,11 @@ async def _admit(exchange: Exchange, broker: Broker, head: RequestHead, needs: N
         broker=broker, needs=needs, box=exchange.box, head=head, token=token, query=query, declaration=declaration
     )
     await broker.parts[needs.route].begin(exchange, exchange.call)
+
+
+async def _boxes(broker: Broker, texts: tuple[bytes, ...]) -> dict[bytes, Box]:
+    found = {text: await broker.boxes.find(text) for text in texts}
+    return {text: box for text, box in found.items() if box is not None}
 
 
 def _unknown(needs: Needs, *, many: bool) -> Deny:

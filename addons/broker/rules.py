@@ -13,10 +13,10 @@ from addons.relay_head import Called, request_of
 from addons.relay_rules import Ready, Screen, called_url
 from addons.streams import ResponseHead
 from grants.broker.capabilities import Needs
+from grants.broker.search import holds
 from grants.broker.swap import restore
 from grants.coding import CodingError, content_codings, decode
 from grants.decision import Deny
-from grants.disclosure import Scanner
 from grants.framing import HOP_BY_HOP
 from grants.message import Fields, Origin, Outgoing, Relay, RequestHead, Response
 from grants.secret import Secret
@@ -24,7 +24,7 @@ from grants.target import encode_path
 
 from .denials import disclosed, leak, uncoded
 from .parts import HELD_BYTES
-from .screen import BodyScreen, spellings
+from .screen import BodyScreen
 
 TOKEN_FIELDS: Final = frozenset({b"authorization", b"x-api-key"})
 _NEVER_SENT: Final = frozenset({b"chant-grant", b"accept-encoding", b"proxy-authorization"})
@@ -96,7 +96,7 @@ class BrokerRules:
                 return uncoded()
             fields = tuple([pair for pair in fields if pair[0].lower() not in (b"content-encoding", b"content-length")])
         left = b"\n".join([part for pair in fields for part in pair])
-        if any(spelling in left for spelling in spellings(self.needles)):
+        if holds(left, *self._values()):
             return disclosed()
         return replace(head, fields=fields + self.added, length=None if coded else head.length)
 
@@ -111,7 +111,7 @@ class BrokerRules:
 
     def download(self, head: ResponseHead) -> Screen | None:
         """See `RelayRules`."""
-        return BodyScreen(spellings(self.needles), disclosed(), content_codings(head.fields))
+        return BodyScreen(self._values(), disclosed(), content_codings(head.fields))
 
     def whole(self, exchange: Exchange, service: Service, response: Response) -> Relay | Deny:
         """The same for an answer that was read whole: as the box may see it, codings off."""
@@ -123,8 +123,7 @@ class BrokerRules:
             layers = decode(content_codings(response.fields), response.body, limit=HELD_BYTES)
         except CodingError:
             return uncoded()
-        scanner = Scanner(self.needles)
-        if any(map(scanner.in_bytes, layers)) or scanner.in_json(layers[-1]):
+        if any(holds(layer, *self._values()) for layer in layers):
             return disclosed()
         called = self.called(exchange, service)
         fields = tuple(
@@ -135,3 +134,6 @@ class BrokerRules:
             ]
         )
         return Relay(status=response.status, fields=fields, body=layers[-1], length=len(layers[-1]))
+
+    def _values(self) -> tuple[bytes, ...]:
+        return tuple([needle.reveal() for needle in self.needles])

@@ -1,18 +1,14 @@
 """Searches a body while it is relayed: codings off, values out, and nothing held back but what may begin one."""
 
-import json
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import final
-from urllib.parse import quote
 
 from addons.relay_rules import Withheld
-from grants.basic import encoded_cores
 from grants.broker.coded import StreamDecoder
-from grants.broker.scan import Disclosed, Scanner
+from grants.broker.scan import Disclosed
+from grants.broker.search import Search
 from grants.coding import CodingError
 from grants.decision import Deny
-from grants.secret import Secret
 
 from .denials import uncoded
 
@@ -22,7 +18,7 @@ class BodyScreen:
     """Implements `addons.relay_rules.Screen`.
 
     Args:
-        needles: what may not go on.
+        values: what may not go on, in any spelling that `grants.broker.search` knows.
         denial: the refusal when one is found.
         codings: taken off first: what goes on is what was searched.
 
@@ -30,8 +26,8 @@ class BodyScreen:
         CodingError: one of the codings is not known, or there are too many.
     """
 
-    def __init__(self, needles: Iterable[bytes], denial: Deny, codings: Sequence[bytes] = ()) -> None:
-        self._scanner = Scanner(needles)
+    def __init__(self, values: Iterable[bytes], denial: Deny, codings: Sequence[bytes] = ()) -> None:
+        self._search = Search(values)
         self._decoder = StreamDecoder(codings)
         self._denial = denial
 
@@ -39,7 +35,7 @@ class BodyScreen:
         """See `Screen`."""
         pieces = self._decoder.feed(piece)
         while (decoded := _next(pieces)) is not None:
-            yield from self._let(self._scanner.feed(decoded))
+            yield from self._let(self._search.feed(decoded))
 
     def finish(self) -> Iterator[bytes]:
         """See `Screen`."""
@@ -47,7 +43,7 @@ class BodyScreen:
             self._decoder.finish()
         except CodingError:
             raise Withheld(uncoded()) from None
-        yield from self._let(self._scanner.finish())
+        yield from self._let(self._search.finish())
 
     def _let(self, found: bytes | Disclosed) -> Iterator[bytes]:
         if isinstance(found, Disclosed):
@@ -61,26 +57,3 @@ def _next(pieces: Iterator[bytes]) -> bytes | None:
         return next(pieces, None)
     except CodingError:
         raise Withheld(uncoded()) from None
-
-
-def spellings(needles: Iterable[Secret]) -> tuple[bytes, ...]:
-    """Each value as it is, percent-encoded in either case, as it stands in base64, and as writers of JSON escape it."""
-    found: dict[bytes, None] = {}
-    for needle in needles:
-        value = needle.reveal()
-        quoted = quote(value, safe="").encode()
-        lower = re.sub(rb"%[0-9A-F]{2}", lambda octet: octet[0].lower(), quoted)
-        found.update(dict.fromkeys((value, quoted, lower, *encoded_cores(value), *_escaped(value))))
-    return tuple(found)
-
-
-def _escaped(value: bytes) -> Iterator[bytes]:
-    """The value inside of a JSON string, as its writers have it: only what must be is escaped, or the slash too, or
-    some, or all that is no letter or digit, or everything as `\\u00XX`.
-    """
-    least = json.dumps(value.decode("ascii"))[1:-1].encode()
-    yield least
-    yield least.replace(b"/", b"\\/")
-    for chosen in (rb"[\"&'+<>\\`]", rb"[^A-Za-z0-9]", rb"."):
-        for form in ("\\u%04x", "\\u%04X"):
-            yield re.sub(chosen, lambda octet, form=form: (form % octet[0][0]).encode(), value)

@@ -15,7 +15,7 @@ from addons.exchange import Arrival, Exchange
 from addons.hooks import BrokerConnectHook, BrokerTunnelHook
 from addons.policy import Policies, Service
 from addons.ports import Certificates
-from addons.record import Mode
+from addons.record import TLS_ALERT, Mode
 from grants.canonical import parse_authority
 from grants.decision import Deny, Reason, Rule
 from grants.message import Authority, RequestHead
@@ -170,7 +170,8 @@ class ConnectLayer(FrontLayer):
         if tls.established:
             yield from self._inner.left()
         else:
-            yield from self._opening.record(_handshake(refused_name=failed.refused_name))
+            said = () if failed.alert is None else (f"{TLS_ALERT}{failed.alert}",)
+            yield from self._opening.record(_handshake(refused_name=failed.refused_name), *said)
         yield from self.close()
 
     def late(self) -> Commands:

@@ -145,9 +145,10 @@ class Stream:
             channel.done()
             layer.channel = None
 
-    def record(self, denial: Deny) -> Commands:
+    def record(self, denial: Deny, *labels: str) -> Commands:
         """Record a refusal that cannot be sent any more."""
         exchange = self.begin(None)
+        exchange.labels = labels
         exchange.deny(denial)
         self._layer.disarm()
         yield BrokerRequestHook(exchange)

@@ -1,6 +1,7 @@
 """The bytes between a client and an HTTP stream: as they are, or within TLS on memory buffers."""
 
 import contextlib
+import re
 import ssl
 from typing import Protocol, final
 
@@ -14,12 +15,15 @@ class TlsFailed(Exception):
     Attributes:
         reason: OpenSSL's word for it.
         refused_name: our own side refused the server name.
+        alert: what the client said is wrong, as RFC 8446, 6.2 calls it with `-` for `_`; None where it said nothing.
     """
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
         self.refused_name = reason == "CALLBACK_FAILED"
+        said = re.search(r"_ALERT_([A-Z_]{1,40})$", reason)
+        self.alert = said[1].lower().replace("_", "-") if said else None
 
 
 class Wire(Protocol):

@@ -1,9 +1,9 @@
 """What a request needs: from its method and path to a capability, the words of it, and the path upstream.
 
 The raw path is compared, so that there is one spelling of each route. Where a path goes on into an API of its own
-(egress, fountain, what the settings add), it is refused when another reader could take it for another path: dot
-segments, also percent-encoded, and, where a word depends on it, empty segments and encoded slashes. What is in no row
-of the table is a 404.
+(egress, what the settings add), it is refused when another reader could take it for another path: dot segments, also
+percent-encoded, and, where a word depends on it, empty segments and encoded slashes. Fountain's paths have a grammar
+of their own. What is in no row of the table is a 404.
 Source: "Routes" in the specification.
 """
 
@@ -17,6 +17,7 @@ from urllib.parse import unquote_to_bytes
 from grants.jsontext import JsonValue
 
 from .extra import Extra, extra_words
+from .fountain.path import read_path, scope_words
 
 DECLARATION_PATH: Final = b"/api/box/declaration"
 DECIDE_PATH: Final = b"/decide/v1/systemone"
@@ -38,7 +39,6 @@ _POST_ONLY: Final[Mapping[bytes, str | None]] = {
     DECIDE_PATH: INFERENCE,
     FEEDBACK_PATH: FEEDBACK,
 }
-_FAMILIES: Final = {b"conversations": "conversations", b"sandboxes": "sandboxes", b"vaults": "vault"}
 
 
 class Route(StrEnum):
@@ -192,15 +192,11 @@ def _egress(method: bytes, rest: bytes) -> Found:
 
 
 def _fountain(method: bytes, rest: bytes) -> Found:
-    if not is_plain(rest) or not rest.startswith(b"/api/"):
+    path = read_path(rest)
+    words = None if path is None else scope_words(method, path)
+    if words is None:
         return NotFound()
-    family = rest.split(b"/")[2]
-    word = _FAMILIES.get(family)
-    if word is None:
-        return NotFound()
-    # with a slash at its end it may start a conversation too
-    starts = method == b"POST" and rest.removesuffix(b"/") == b"/api/conversations"
-    return Needs(route=Route.FOUNTAIN, capability=FOUNTAIN, words=("agent" if starts else word,), upstream=rest)
+    return Needs(route=Route.FOUNTAIN, capability=FOUNTAIN, words=words, upstream=rest)
 
 
 def _extra(method: bytes, path: bytes, extras: tuple[Extra, ...]) -> Found:

@@ -22,13 +22,16 @@ class Scanner:
 
     Args:
         needles: the values; empty ones are left out.
+
+    Attributes:
+        tail: what was held back. Two scanners of the same needles that hold the same back are in the same state.
     """
 
-    __slots__ = ("_found", "_needles", "_tail")
+    __slots__ = ("_found", "_needles", "tail")
 
     def __init__(self, needles: Iterable[bytes]) -> None:
         self._needles = tuple({needle: None for needle in needles if needle})
-        self._tail = b""
+        self.tail = b""
         self._found = False
 
     def __repr__(self) -> str:
@@ -36,27 +39,28 @@ class Scanner:
 
     def feed(self, piece: bytes) -> bytes | Disclosed:
         """What may go on now. Once a value was found the answer stays `Disclosed`."""
-        data = self._tail + piece
+        data = self.tail + piece
         if self._found or any(needle in data for needle in self._needles):
             self._found = True
-            self._tail = b""
+            self.tail = b""
             return Disclosed()
-        held = max((_beginning(data, needle) for needle in self._needles), default=0)
+        held = max((_beginning(data, needle) for needle in self._needles), default=0) if data else 0
         cut = len(data) - held
-        self._tail = data[cut:]
+        self.tail = data[cut:]
         return data[:cut]
 
     def finish(self) -> bytes | Disclosed:
         """What was held back, when the stream has ended whole."""
-        rest, self._tail = self._tail, b""
+        rest, self.tail = self.tail, b""
         return Disclosed() if self._found else rest
 
 
 def _beginning(data: bytes, needle: bytes) -> int:
-    """The length of the longest end of `data` that is a beginning of `needle`, and not all of it."""
-    start = max(0, len(data) - len(needle) + 1)
-    while (start := data.find(needle[:1], start)) != -1:
-        if needle.startswith(data[start:]):
-            return len(data) - start
-        start += 1
+    """The length of the longest end of `data` that is a beginning of `needle`, not all; `data` is not empty."""
+    last = data[-1:]
+    end = min(len(needle) - 1, len(data))
+    # few bytes of a value are the last one of the data, so few beginnings are compared
+    while (end := needle.rfind(last, 0, end)) != -1:
+        if data.endswith(needle[: end + 1]):
+            return end + 1
     return 0

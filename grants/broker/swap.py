@@ -8,16 +8,13 @@ Source: "egress" in the specification.
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import lru_cache
-from typing import Final, final
-from urllib.parse import quote, unquote_to_bytes
+from typing import final
+from urllib.parse import quote
 
-from grants.basic import decode_basic, encode_basic, encoded_cores, is_basic
+from grants.basic import decode_basic, encode_basic, is_basic
 from grants.message import Fields
 
-_URL_SAFE: Final = bytes.maketrans(b"+/", b"-_")
-_ENCODED: Final = 3
-"""Times that percent-encoding is undone in the search for a token."""
+from .search import holds
 
 
 class Place(StrEnum):
@@ -67,27 +64,17 @@ def swap(fields: Fields, query: bytes | None, *, token: bytes, value: bytes) -> 
 
 
 def leftover(token: bytes, *, path: bytes, query: bytes | None, fields: Fields) -> Place | None:
-    """Where the token still stands: as it is, percent-encoded (up to three times), in base64, or in a field's name."""
+    """Where the token still stands, in any spelling that `grants.broker.search` knows, or in a field's name."""
+    lower = token.lower()
+    if any(lower in name.lower() for name, _ in fields):
+        return Place.HEADER
+    # no token holds a line break, so one search does for all that hold none
+    contents = b"\n".join([content for _, content in fields])
+    if not holds(b"\n".join((path, query or b"", contents)), token):
+        return None
     if holds(path, token):
         return Place.PATH
-    if query is not None and holds(query, token):
-        return Place.QUERY
-    if any(holds(content, token) or token.lower() in name.lower() for name, content in fields):
-        return Place.HEADER
-    return None
-
-
-def holds(text: bytes, token: bytes) -> bool:
-    """Whether the token stands in `text` in one of the spellings that `leftover` knows."""
-    spellings = _in_any_text(token)
-    for _ in range(_ENCODED + 1):
-        if any(spelling in text for spelling in spellings):
-            return True
-        decoded = unquote_to_bytes(text)
-        if decoded == text:
-            return False
-        text = decoded
-    return False
+    return Place.QUERY if query is not None and holds(query, token) else Place.HEADER
 
 
 def restore(fields: Fields, pairs: tuple[tuple[bytes, bytes], ...]) -> Fields:
@@ -112,14 +99,6 @@ def _swap_value(content: bytes, token: bytes, value: bytes, pairs: dict[bytes, b
     whole = encode_basic(plain.replace(token, value))
     pairs[whole[6:]] = content[6:]
     return whole
-
-
-@lru_cache(maxsize=256)
-def _in_any_text(token: bytes) -> tuple[bytes, ...]:
-    """The token as it is, and what every base64 of a text with it holds, in both alphabets (RFC 4648, 4 and 5)."""
-    cores = encoded_cores(token)
-    safe = [core.translate(_URL_SAFE) for core in cores]
-    return tuple(dict.fromkeys((token, *cores, *safe)))
 
 
 def _quoted(text: bytes) -> bytes:

@@ -9,7 +9,7 @@ from addons.boxes import Box
 from addons.broker.parts import Credential, Visitor
 from addons.ports import StateUnavailable
 from grants.broker.declaration import Report
-from grants.broker.fountain import Kind
+from grants.broker.fountain import Holding, Kind
 from proxy.secrets import EndpointVault, ReferenceInvalid, parse_source
 from proxy.store import Store, StoredBox
 from proxy.store.tokens import BOX_PREFIX
@@ -45,6 +45,10 @@ class State:
         """See `AddedBoxes`."""
         return _box(await self._open().box_by_name(name))
 
+    async def added_too(self, names: frozenset[str]) -> tuple[str, ...]:
+        """Those of `names`, which are in the settings, that were added as well: what a box has, it has by its name."""
+        return tuple(box.name for box in await self._open().list_boxes() if box.name in names) if names else ()
+
     async def report_of(self, box: str) -> Report | None:
         """See `BrokerState`."""
         found = await self._open().report_of(box)
@@ -65,6 +69,10 @@ class State:
     async def owned(self, box: str, kind: Kind) -> frozenset[str]:
         """See `BrokerState`."""
         return await self._open().owned(box, kind)
+
+    async def owners(self, identifiers: frozenset[str]) -> tuple[Holding, ...]:
+        """See `BrokerState`."""
+        return await self._open().owners(identifiers)
 
     async def learn(self, box: str, kind: Kind, identifier: str) -> bool:
         """See `BrokerState`."""

@@ -18,12 +18,14 @@ from click.exceptions import NoArgsIsHelpError
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "serve": ("proxy.cli.serve", "Run the proxy with a settings file or endpoints."),
+    "run": ("proxy.cli.run", "Run a program beside a proxy that holds its credentials."),
     "check": ("proxy.cli.check", "Check grant and settings files, with every problem."),
     "explain": ("proxy.cli.explain", "Say what a grant decides about a request."),
     "audit": ("proxy.cli.audit", "Read the decision log and check its chain."),
     "box": ("proxy.cli.box", "Add, list, rotate and remove the broker's boxes."),
     "visitor": ("proxy.cli.visitor", "Issue, revoke and list visitors' grants for boxes."),
     "ca": ("proxy.cli.ca", "Show the CA that clients of the proxy must trust."),
+    "env": ("proxy.cli.env", "Print the variables by which clients use the proxy."),
     "demo": ("proxy.cli.demo", "Try it out against a sample API."),
 }
 """By name: the module that holds the command, and what `--help` says about it."""

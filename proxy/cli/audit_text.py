@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from addons.record import Event
-from proxy.decisionlog.query import Summary
+from proxy.decisionlog.query import RefusalCount, Summary
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -79,7 +79,7 @@ def summary_tables(counted: Summary) -> "Iterator[Table | str]":
             refusals.add_column(name, justify="right" if name == "count" else "left")
         for refusal in counted.refusals:
             why = f"{refusal.rule}/{refusal.reason}" if refusal.reason else refusal.rule
-            refusals.add_row(Text(safe(why)), str(refusal.count), Text(safe(refusal.remedy)))
+            refusals.add_row(Text(safe(why)), str(refusal.count), Text(_helps(refusal)))
         yield refusals
 
 
@@ -90,7 +90,13 @@ def summary_lines(counted: Summary) -> Iterator[str]:
         yield f"{safe(row.endpoint)} {safe(row.operation)}: {row.allowed} allowed, {row.denied} denied"
     for refusal in counted.refusals:
         why = f"{refusal.rule}/{refusal.reason}" if refusal.reason else refusal.rule
-        yield f"{safe(why)}: {refusal.count}" + (f"; {refusal.remedy}" if refusal.remedy else "")
+        yield f"{safe(why)}: {refusal.count}" + (f"; {_helps(refusal)}" if refusal.remedy else "")
+
+
+def _helps(refusal: RefusalCount) -> str:
+    """What helps, and where."""
+    where = f"{', '.join(map(safe, refusal.where))}: " if refusal.where else ""
+    return where + safe(refusal.remedy)
 
 
 def _totals(counted: Summary) -> str:

@@ -142,21 +142,25 @@ def rotate(config: Path | None, name: str, grace: float, as_env: bool, url: str 
 @command.command("remove")
 @config_option
 @name_argument
-def remove(config: Path | None, name: str) -> None:
-    """Remove the box NAME with its report, its visitors' grants and what it owns. Its token is refused at once."""
+@json_option
+def remove(config: Path | None, name: str, as_json: bool) -> None:
+    """Remove the box NAME with its report, its visitors' grants and what it owns. Its token is refused at once.
+
+    Of a box that is in the settings too, what was added is removed.
+    """
     from proxy.store import BoxUnknown
 
-    broker = load(config)
-    _not_in_settings(broker, name, "take it out there")
+    broker, time = load(config), now()
 
     async def work(store: "Store") -> None:
-        await store.remove_box(name, now=now())
+        await store.remove_box(name, now=time)
 
     try:
         broker.run(work)
     except BoxUnknown:
+        _not_in_settings(broker, name, "take it out there")
         fail(_unknown(name))
-    click.echo(f"box {name} removed")
+    click.echo(json.dumps({"name": name, "removed": shown(time)}, indent=2) if as_json else f"box {name} removed")
 
 
 @command.command("env")

@@ -1,12 +1,11 @@
 """`grantproxy serve`: run the proxy."""
 
-import asyncio
 import contextlib
 import json
 import os
 import stat
 import sys
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -83,10 +82,18 @@ def command(
     grantproxy serve --endpoint \\
       "upstream=https://api.example.com;secret=api=env:API_TOKEN;assurance=semantic;grant=./api.grant.yaml"
     """
-    from proxy import logs
-    from proxy.listeners import ListenFailed
-    from proxy.program import Program, Running
     from proxy.state import StartRefused
+    from proxy.undumpable import close_to_others
+
+    try:
+        close_to_others()
+    except StartRefused as refused:
+        fail(str(refused))
+
+    from proxy import logs
+    from proxy.loop import run_on_loop
+    from proxy.program import Program, Running
+    from proxy.sockets import ListenFailed
 
     logs.configure(verbose=verbose)
     fronts = {"proxy": proxy, "admin": admin, "state": state}
@@ -105,7 +112,7 @@ def command(
             _supervise(settings, running, terse=terse_denials, ready_file=ready_file)
         else:
             program = Program(settings, terse=terse_denials, running=running)
-            _run(program.run(lambda running: _announce(running, ready_file)))
+            run_on_loop(program.run(lambda running: _announce(running, ready_file)))
     except (StartRefused, ListenFailed) as refused:
         for line in str(refused).splitlines():
             click.echo(f"error: {line}", err=True)
@@ -121,9 +128,10 @@ def _supervise(settings: "Settings", running: "Running", *, terse: bool, ready_f
     """
     from dataclasses import replace
 
-    from proxy.listeners import ListenFailed
+    from proxy.loop import run_on_loop
     from proxy.program import Program
     from proxy.seat import part, part_of
+    from proxy.sockets import ListenFailed
     from proxy.state import StartRefused
     from proxy.upstream.pool import PoolLimits
     from proxy.workers.supervised import Supervised
@@ -137,7 +145,7 @@ def _supervise(settings: "Settings", running: "Running", *, terse: bool, ready_f
     def work(seat: WorkerSeat, settings: "Settings") -> int:
         try:
             program = Program(part_of(settings, seat.of), terse=terse, running=own, seat=seat)
-            _run(program.run(seat.ready))
+            run_on_loop(program.run(seat.ready))
         except (StartRefused, ListenFailed) as refused:
             seat.failed(tuple(str(refused).splitlines()))
             return 1
@@ -188,19 +196,6 @@ def _settings(load: "Callable[[], Settings]") -> "Settings":
         for problem in invalid.problems:
             click.echo(f"{problem}", err=True)
         raise SystemExit(1) from None
-
-
-def _run(work: Coroutine[None, None, None]) -> None:
-    """On uvloop where it is installed: it is faster and changes nothing else."""
-    factory: Callable[[], asyncio.AbstractEventLoop] | None = None
-    try:
-        import uvloop
-
-        factory = uvloop.new_event_loop
-    except ImportError:
-        pass
-    with asyncio.Runner(loop_factory=factory) as runner:
-        runner.run(work)
 
 
 def _hold_standard_streams(settings: "Settings") -> None:

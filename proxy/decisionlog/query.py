@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import final
 
-from addons.record import Event
+from addons.record import TLS_ALERT, Event
 from grants.decision import Reason, Rule
 
+_NAMED = 5
 _EXPLAIN = "`grantproxy explain GRANT METHOD URL` says what the grant lacks; widen it if the call is meant"
 _ANSWER = (
     "the upstream answers with something that the operation's `response` does not declare; widen it if that is meant"
@@ -16,7 +17,7 @@ _ANSWER = (
 _REACH = "the upstream cannot be reached; check the endpoint's `upstream`, and the network of this machine"
 
 REMEDIES: Mapping[str, str] = {
-    Reason.TLS_CLIENT: "the client does not trust the CA; give it the file that `grantproxy ca` prints",
+    Reason.TLS_CLIENT: "the client does not trust the proxy's CA; run `eval \"$(grantproxy env)\"` where it starts",
     Reason.NOT_HTTP: "the client speaks no TLS inside the tunnel; call the endpoint by https",
     Reason.PLAIN_HTTP: "call the endpoint by https",
     Reason.BOX_UNKNOWN: "the client shows no box's token; give it one, for `Proxy-Authorization` or the base URL",
@@ -100,12 +101,17 @@ class OperationCount:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusalCount:
-    """Refusals of one kind, and what to do about them."""
+    """Refusals of one kind, and what to do about them.
+
+    Attributes:
+        where: of handshakes that failed, the hosts with what the client said, the most frequent first.
+    """
 
     rule: str
     reason: str | None
     count: int
     remedy: str | None
+    where: tuple[str, ...] = ()
 
 
 @final
@@ -125,6 +131,7 @@ def summarize(records: Iterable[Mapping[str, object]]) -> Summary:
     """Count decisions by endpoint and operation, and refusals by rule and reason."""
     verdicts: Counter[tuple[str | None, str | None, bool]] = Counter()
     refused: Counter[tuple[str, str | None]] = Counter()
+    handshakes: Counter[str] = Counter()
     first = last = None
     for record in records:
         if record.get("event") not in (Event.ALLOW, Event.DENY):
@@ -133,6 +140,8 @@ def summarize(records: Iterable[Mapping[str, object]]) -> Summary:
         verdicts[_text(record, "endpoint"), _text(record, "operation"), denied] += 1
         if denied:
             refused[_text(record, "rule") or "-", _text(record, "reason")] += 1
+            if record.get("reason") == Reason.TLS_CLIENT:
+                handshakes[_handshake(record)] += 1
         last = _text(record, "ts")
         first = first or last
     pairs = Counter[tuple[str | None, str | None]]()
@@ -153,10 +162,23 @@ def summarize(records: Iterable[Mapping[str, object]]) -> Summary:
             for (endpoint, operation), _ in pairs.most_common()
         ),
         refusals=tuple(
-            RefusalCount(rule=rule, reason=word, count=count, remedy=REMEDIES.get(word or "") or REMEDIES.get(rule))
+            RefusalCount(
+                rule=rule,
+                reason=word,
+                count=count,
+                remedy=REMEDIES.get(word or "") or REMEDIES.get(rule),
+                where=tuple(name for name, _ in handshakes.most_common(_NAMED)) if word == Reason.TLS_CLIENT else (),
+            )
             for (rule, word), count in refused.most_common()
         ),
     )
+
+
+def _handshake(record: Mapping[str, object]) -> str:
+    """The host, and the alert where the client sent one."""
+    labels = record.get("labels")
+    said = [str(label) for label in labels if str(label).startswith(TLS_ALERT)] if isinstance(labels, list) else []
+    return " ".join([_text(record, "host") or "-", *(label.removeprefix(TLS_ALERT) for label in said)])
 
 
 def _text(record: Mapping[str, object], name: str) -> str | None:

@@ -10,7 +10,7 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from addons.record import EndedBy, Event, Mode, Signal
+from addons.record import TLS_ALERT, EndedBy, Event, Mode, Signal
 from grants.decision import Reason, Rule
 from grants.model import Effect
 
@@ -26,6 +26,7 @@ _ROUTE = {"type": "string", "pattern": r"^/[^?#%\\\u0000-\u001f]*$", "descriptio
 _LABEL = {
     "anyOf": [
         {"enum": [side.value for side in EndedBy]},
+        {"type": "string", "pattern": rf"^{TLS_ALERT}[a-z-]{{1,40}}$"},
         {"type": "string", "pattern": r"^capability:[a-z][a-z0-9-]{0,62}$"},
         {"type": "string", "pattern": r"^word:[^\u0000-\u001f\u007f]{1,64}$"},
     ]

@@ -43,6 +43,16 @@ def hold_endpoints(endpoints: Sequence[Candidate], *, front: bool) -> None:
         places.setdefault(key, name or str(upstream))
 
 
+def hold_variables(endpoints: Sequence[Candidate]) -> None:
+    """A variable holds one URL, so that no two endpoints name it."""
+    named: dict[str, str] = {}
+    for endpoint in endpoints:
+        called = endpoint.name or ""
+        for item in endpoint.place.items("env"):
+            if named.setdefault(item.text, called) != called:
+                item.problem(f"is {quoted(item.text)}, as of endpoint {quoted(named[item.text])}; write another name")
+
+
 def hold_tunnels(rules: Iterable[tuple[Place, TunnelRule]], endpoints: Sequence[Candidate]) -> None:
     """No tunnel leads where a grant holds."""
     for place, rule in rules:

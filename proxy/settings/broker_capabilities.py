@@ -21,6 +21,7 @@ from grants.place import Place
 from grants.problems import quoted
 from proxy.settings.broker_model import Capability, Service
 from proxy.settings.broker_parts import References, load_url
+from proxy.settings.terms import load_terms
 
 _ROUTE = re.compile(r"(?:/[A-Za-z0-9._~!$&'()*+,;=:@-]+)+")
 _FIELD_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
@@ -123,6 +124,7 @@ def _words(scope: Place) -> list[Place]:
 
 def _upstream(place: Place, references: References) -> tuple[Service | None, str | None]:
     url, credential = load_url(place.get("url")), place.get("credential")
+    terms = load_terms(place, url, references.directory)
     if credential is None:
         return None, None
     header, value = credential.get("header"), references.read(credential.get("value"))
@@ -132,4 +134,4 @@ def _upstream(place: Place, references: References) -> tuple[Service | None, str
         header.problem(f"is {quoted(header.text)}, which the connection needs; write such as `X-Api-Key`")
     if url is None or header is None or value is None:
         return None, None
-    return Service(origin=url.origin, base=url.base, credential=value), header.text
+    return Service(origin=url.origin, base=url.base, credential=value, terms=terms), header.text

@@ -4,13 +4,14 @@ import re
 from functools import partial
 from pathlib import Path
 
-from grants.message import Origin
 from grants.model import Grant
 from grants.place import Place
 from grants.problems import quoted
 from proxy.settings.broker_model import EgressSecret
 from proxy.settings.broker_parts import References, load_url
 from proxy.settings.grantfiles import Grants
+from proxy.settings.terms import load_terms
+from proxy.settings.upstream import Upstream
 from proxy.settings.values import parse_path, read
 
 _NAME = re.compile(r"[A-Z][A-Z0-9_]{0,39}")
@@ -25,6 +26,7 @@ def load_secrets(broker: Place, references: References, grants: Grants) -> tuple
     for place in broker.items("secrets"):
         name, box = _name(place.get("name"), inference=broker.has("anthropic")), _box(place.get("box"))
         host, value = _host(place), references.read(place.get("value"))
+        terms = load_terms(place, host, references.directory, judged=place.has("grant"))
         path, grant = _grant(place, references.directory, grants)
         if name is None:
             continue
@@ -34,7 +36,11 @@ def load_secrets(broker: Place, references: References, grants: Grants) -> tuple
             )
         taken.setdefault((name, box), int(place.path[-1]))
         if host is not None and value is not None:
-            secrets.append(EgressSecret(name=name, host=host, value=value, box=box, grant=grant, grant_path=path))
+            secrets.append(
+                EgressSecret(
+                    name=name, host=host.origin, value=value, box=box, grant=grant, grant_path=path, terms=terms
+                )
+            )
     return tuple(secrets)
 
 
@@ -58,14 +64,14 @@ def _box(place: Place | None) -> str | None:
     return place.text if place else None
 
 
-def _host(place: Place) -> Origin | None:
+def _host(place: Place) -> Upstream | None:
     host = place.get("host")
     upstream = load_url(host, https_only=place.has("grant"))
     if host is None or upstream is None:
         return None
     if upstream.base:
         host.problem("has a path, and a secret is for a whole host; leave the path out")
-    return upstream.origin
+    return upstream
 
 
 def _grant(place: Place, directory: Path, grants: Grants) -> tuple[Path | None, Grant | None]:

@@ -10,6 +10,7 @@ from grants.broker.payer import Payer, PayerKind
 from grants.message import Origin
 from grants.model import Grant
 from proxy.settings.model import Listen
+from proxy.settings.terms import Terms
 
 DATABASE: Final = "broker.db"
 FEEDBACK: Final = "feedback.jsonl"
@@ -53,11 +54,13 @@ class Service:
     Attributes:
         origin, base: where it is, and the decoded segments of its own path. http only where it was written so.
         credential: where the credential is, a reference as in `EndpointSettings.secrets`.
+        terms: how it is called.
     """
 
     origin: Origin
     base: tuple[str, ...]
     credential: str
+    terms: Terms = field(default_factory=Terms)
 
 
 @final
@@ -113,6 +116,7 @@ class EgressSecret:
         box: the only box that has it; None for every box that declares it. A box's own goes before one of that name
             that is everybody's.
         grant: what its requests are held to; None for a relay.
+        terms: how its host is called.
     """
 
     name: str
@@ -121,6 +125,7 @@ class EgressSecret:
     box: str | None = None
     grant: Grant | None = field(default=None, repr=False)
     grant_path: Path | None = None
+    terms: Terms = field(default_factory=Terms)
 
 
 @final

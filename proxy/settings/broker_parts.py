@@ -12,6 +12,7 @@ from grants.place import Place
 from grants.problems import quoted
 from proxy.settings.broker_model import Service
 from proxy.settings.reference import parse_reference
+from proxy.settings.terms import load_terms
 from proxy.settings.upstream import Upstream, parse_upstream
 from proxy.settings.values import read
 
@@ -41,11 +42,12 @@ def load_url(place: Place | None, *, https_only: bool = False) -> Upstream | Non
 
 
 def load_service(place: Place, references: References) -> Service | None:
-    """`url` and `credential`."""
+    """`url`, `credential` and how it is called."""
     upstream, credential = load_url(place.get("url")), references.read(place.get("credential"))
+    terms = load_terms(place, upstream, references.directory)
     if upstream is None or credential is None:
         return None
-    return Service(origin=upstream.origin, base=upstream.base, credential=credential)
+    return Service(origin=upstream.origin, base=upstream.base, credential=credential, terms=terms)
 
 
 def load_payer(place: Place, usual: PayerKind) -> Payer:

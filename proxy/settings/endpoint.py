@@ -8,21 +8,21 @@ from types import MappingProxyType
 from typing import final
 
 from grants.canonical import parse_authority
-from grants.document import MAX_BYTES
 from grants.message import Authority, Origin
 from grants.place import Place
-from grants.problems import quoted, quoted_file
-from proxy.settings.files import Unreadable, read_bounded
+from grants.problems import quoted
+from proxy.client_env.names import RESERVED
 from proxy.settings.grantfiles import Grants
 from proxy.settings.inject import load_inject
 from proxy.settings.model import Assurance, EndpointSettings, Listen, TcpListen
 from proxy.settings.reference import parse_reference
+from proxy.settings.terms import CONNECT_SECONDS, load_ca, load_concurrent, load_timeouts
 from proxy.settings.upstream import parse_upstream
-from proxy.settings.values import parse_duration, parse_listen, parse_path, read
+from proxy.settings.values import parse_listen, parse_path, read
 
 _NAME = re.compile(r"[A-Za-z0-9._:\[\]-]{1,253}")
 _SECRET_NAME = re.compile(r"[A-Za-z0-9._/-]+")
-_CERTIFICATE = b"-----BEGIN CERTIFICATE-----"
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 
 # A relayed stream may last: what bounds it is that something moves.
 _USUAL_TOTAL = {Assurance.SEMANTIC: 60.0, Assurance.TRUSTED_UPSTREAM: 24 * 3600.0}
@@ -58,13 +58,12 @@ def load_endpoint(place: Place, *, directory: Path, grants: Grants) -> Candidate
     grant = grants.load(grant_path, path) if path and grant_path else None
     secrets, inject = _secrets(place, directory), load_inject(place)
     hosts = _hosts(place, listen)
-    ca = _ca(place, directory)
-    if ca and upstream and upstream.origin.scheme == "http":
-        place.key_problem("ca", "is for an https upstream; leave it out")
-    connect, total, idle = (_timeout(place, key) for key in ("connect", "total", "idle"))
+    env = _env(place)
+    ca = load_ca(place, upstream, directory)
+    connect, total, idle = load_timeouts(place)
     if assurance:
         _hold_to_assurance(place, assurance)
-    name, concurrent = place.get("name"), place.get("concurrent")
+    name = place.get("name")
     if name and not _NAME.fullmatch(name.text):
         name.problem(f"is {quoted(name.text)}; write letters, digits, `.`, `_` and `-`")
     called = name.text if name else upstream.origin.host if upstream else None
@@ -84,11 +83,12 @@ def load_endpoint(place: Place, *, directory: Path, grants: Grants) -> Candidate
         listen=listen,
         ca=ca,
         hosts=hosts,
+        env=env,
         allow_inside=place.flag("allowInside"),
         capture=place.flag("capture"),
         websocket=place.flag("websocket"),
-        concurrent=concurrent.number if concurrent else 256,
-        connect_timeout=connect or 10.0,
+        concurrent=load_concurrent(place),
+        connect_timeout=connect or CONNECT_SECONDS,
         total_timeout=total or _USUAL_TOTAL[assurance],
         idle_timeout=idle or 300.0,
     )
@@ -107,11 +107,6 @@ def _hold_to_assurance(place: Place, assurance: Assurance) -> None:
         websocket.problem("is only for `trusted-upstream`, as no grant can hold a WebSocket; leave it out")
     if (timeout := place.get("timeout")) and timeout.has("idle"):
         timeout.key_problem("idle", "is for the streams of `trusted-upstream`; leave it out, `total` is the bound here")
-
-
-def _timeout(place: Place, key: str) -> float | None:
-    timeout = place.get("timeout")
-    return read(timeout.get(key), parse_duration) if timeout else None
 
 
 def _secrets(place: Place, directory: Path) -> dict[str, str]:
@@ -141,36 +136,20 @@ def _hosts(place: Place, listen: Listen | None) -> tuple[Authority, ...]:
     return tuple(hosts)
 
 
+def _env(place: Place) -> tuple[str, ...]:
+    if place.has("env") and not place.has("listen"):
+        place.key_problem("env", "needs `listen`, whose URL the variables hold; add that, or leave it out")
+    names: list[str] = []
+    for item in place.items("env"):
+        if not _VARIABLE.fullmatch(item.text):
+            item.problem(f"is {quoted(item.text)}; write the name of a variable, such as `API_BASE_URL`")
+        elif item.text in RESERVED:
+            item.problem(f"is {quoted(item.text)}, which leads clients to the proxy itself; write another name")
+        elif item.text in names:
+            item.problem(f"is {quoted(item.text)}, which is listed already; keep one of them")
+        names.append(item.text)
+    return tuple(names)
+
+
 def _has_port(text: str) -> bool:
     return re.search(r":[0-9]+$", text) is not None
-
-
-def _ca(place: Place, directory: Path) -> Path | None:
-    bundle = place.get("ca")
-    if bundle is None:
-        return None
-    path = read(bundle, partial(parse_path, directory=directory))
-    if path is None:
-        return None
-    try:
-        wrong = _wrong_with(read_bounded(path))
-    except Unreadable as unreadable:
-        wrong = str(unreadable)
-    if wrong:
-        bundle.problem(f"{quoted_file(str(path))} {wrong}; write the path of a PEM bundle")
-    return path
-
-
-def _wrong_with(bundle: bytes) -> str | None:
-    """What keeps a PEM bundle from being trusted at the start, or None."""
-    import ssl  # here: a quick `check` of settings without a bundle needs none
-
-    if len(bundle) > MAX_BYTES:
-        return "is over 1 MiB"
-    if _CERTIFICATE not in bundle:
-        return "holds no certificate"
-    try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=bundle.decode("ascii", "ignore"))
-    except (ssl.SSLError, ValueError):
-        return "holds a certificate that cannot be read"
-    return None

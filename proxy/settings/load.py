@@ -11,7 +11,7 @@ from pathlib import Path
 from grants.place import Place
 from grants.problems import Invalid, Problem, in_file_order, quoted_file
 from grants.structure import Structure
-from proxy.settings.apart import hold_endpoints, hold_listeners, hold_tunnels
+from proxy.settings.apart import hold_endpoints, hold_listeners, hold_tunnels, hold_variables
 from proxy.settings.boxes import load_boxes
 from proxy.settings.broker import load_broker
 from proxy.settings.endpoint import load_endpoint
@@ -74,6 +74,7 @@ def settings_of(place: Place, *, directory: Path) -> Settings:
     boxes = load_boxes(place, endpoints, directory=directory)
     broker = load_broker(place, boxes, directory=directory, state=state, grants=grants)
     hold_endpoints(endpoints, front=place.has("proxy"))
+    hold_variables(endpoints)
     hold_tunnels(rules, endpoints)
     hold_listeners(place, endpoints, directory)
     problems = (*in_file_order(place.report.problems), *grants.problems)

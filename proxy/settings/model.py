@@ -84,6 +84,7 @@ class EndpointSettings:
         listen: the base-URL front; None for none.
         ca: the only bundle that is trusted for this upstream; None for the system's.
         hosts: further authorities by which clients may call the base URL.
+        env: names of variables that hold the base URL for clients.
         allow_inside: the upstream's name may resolve to an inside address.
         capture: requests are written to the endpoint's own file before the secrets are put in.
         websocket: an upgrade to WebSocket is relayed; `trusted-upstream` only.
@@ -104,6 +105,7 @@ class EndpointSettings:
     listen: Listen | None = None
     ca: Path | None = None
     hosts: tuple[Authority, ...] = ()
+    env: tuple[str, ...] = ()
     allow_inside: bool = False
     capture: bool = False
     websocket: bool = False

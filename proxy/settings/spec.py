@@ -40,10 +40,13 @@ _MAPS = {
 }
 _TIMEOUTS = ("connect", "total", "idle")
 _PLAIN = ("allowInside", "capture", "websocket", "concurrent")
-_KEYS = (
-    *("name", "upstream", "assurance", "grant", "secret", "inject", "listen", "ca", "host"),
+KEYS = (
+    *("name", "upstream", "assurance", "grant", "secret", "inject", "listen", "ca", "host", "env"),
     *(*_PLAIN, *_TIMEOUTS),
 )
+"""What an endpoint's spec may say. `grantproxy run` has an option for each."""
+_LISTS = {"host": "hosts", "env": "env"}
+_SINGULAR = {"secrets": "secret", "hosts": "host"}
 _FROM_ENDPOINT = re.compile(r"endpoints\[(\d+)\]\.?")
 
 type _Fields = dict[str, "str | dict[str, str] | list[str]"]
@@ -56,18 +59,26 @@ def settings_from_endpoints(
     admin: str | None = None,
     state: str | None = None,
     directory: Path = Path(),
+    options: Sequence[str] = (),
 ) -> Settings:
     """The settings that the specs and options say. Relative paths are relative to `directory`.
 
     A spec is `KEY=VALUE` joined by `;`. Its keys are the endpoint's: name, upstream, assurance, grant, listen, ca,
-    allowInside, capture, websocket, concurrent; `secret=NAME=REFERENCE`, `inject=HEADER=VALUE` and `host=NAME`, all
-    repeatable; `connect`, `total` and `idle` for the timeouts.
+    allowInside, capture, websocket, concurrent; `secret=NAME=REFERENCE`, `inject=HEADER=VALUE`, `host=NAME` and
+    `env=VARIABLE`, all repeatable; `connect`, `total` and `idle` for the timeouts.
+
+    Args:
+        options: the parts `KEY=VALUE` of one more endpoint, the last, whose values may hold `;`: each came by an
+            option of its own, such as `--upstream`, which its problems name.
 
     Raises:
-        SettingsInvalid: with all problems, each naming its option: `--endpoint[0]: upstream: …`.
+        SettingsInvalid: with all problems, each naming its option: `--endpoint[0]: upstream: …`, `--upstream: …`.
     """
     problems: list[Problem] = []
-    endpoints = [_endpoint(spec, index, problems) for index, spec in enumerate(specs)]
+    parts = [[piece for piece in map(str.strip, spec.split(";")) if piece] for spec in specs]
+    if options:
+        parts.append(list(options))
+    endpoints = [_endpoint(pieces, index, problems) for index, pieces in enumerate(parts)]
     top = {key: text for key, text in (("proxy", proxy), ("admin", admin), ("state", state)) if text is not None}
     entries = {key: Entry(line=1, column=1, value=_node(text, 1)) for key, text in top.items()}
     items = tuple(_node(endpoint, index + 1) for index, endpoint in enumerate(endpoints))
@@ -80,24 +91,25 @@ def settings_from_endpoints(
     except SettingsInvalid as invalid:
         problems += [_of_option(problem) for problem in invalid.problems]
     if problems:
-        raise SettingsInvalid(sorted(problems, key=_option_first))
+        own = len(specs) if options else None
+        raise SettingsInvalid([_of_own(problem, own) for problem in sorted(problems, key=_option_first)])
     return settings
 
 
-def _endpoint(spec: str, index: int, problems: list[Problem]) -> _Fields:
+def _endpoint(parts: Sequence[str], index: int, problems: list[Problem]) -> _Fields:
     def refuse(message: str, key: str = "") -> None:
         problems.append(Problem(f"--endpoint[{index}]", 0, 0, key, message))
 
     fields: _Fields = {}
     maps: dict[str, dict[str, str]] = {"secrets": {}, "inject": {}}
-    hosts: list[str] = []
+    lists: dict[str, list[str]] = {field: [] for field in _LISTS.values()}
     timeouts: dict[str, str] = {}
-    for part in filter(None, (piece.strip() for piece in spec.split(";"))):
+    for part in parts:
         key, equals, value = part.partition("=")
         if not equals:
             refuse("has a part without `=`; write `key=value;key=value`, and a value that holds `;` into a file")
-        elif key not in _KEYS:
-            refuse(f"is an unknown key; the keys are {', '.join(f'`{known}`' for known in _KEYS)}", _word(key))
+        elif key not in KEYS:
+            refuse(f"is an unknown key; the keys are {', '.join(f'`{known}`' for known in KEYS)}", _word(key))
         elif key in _MAPS:
             name, between, text = value.partition("=")
             into = maps[_MAPS[key].field]
@@ -107,15 +119,15 @@ def _endpoint(spec: str, index: int, problems: list[Problem]) -> _Fields:
             if name in into:
                 refuse(_MAPS[key].repeated, key)
             into[name] = text
-        elif key == "host":
-            hosts.append(value)
+        elif key in _LISTS:
+            lists[_LISTS[key]].append(value)
         elif key in fields or key in timeouts:
             refuse("is here twice; keep one of them", key)
         elif key in _TIMEOUTS:
             timeouts[key] = value
         else:
             fields[key] = value
-    collections: Mapping[str, dict[str, str] | list[str]] = {**maps, "hosts": hosts, "timeout": timeouts}
+    collections: Mapping[str, dict[str, str] | list[str]] = {**maps, **lists, "timeout": timeouts}
     return fields | {key: found for key, found in collections.items() if found}
 
 
@@ -150,3 +162,18 @@ def _of_option(problem: Problem) -> Problem:
         return replace(problem, file=f"--endpoint[{match[1]}]", line=0, column=0, path=problem.path[match.end() :])
     name = f"--{problem.path}" if problem.path in ("proxy", "admin", "state") else "--endpoint"
     return replace(problem, file=name, line=0, column=0, path="")
+
+
+def _of_own(problem: Problem, own: int | None) -> Problem:
+    """A problem of the endpoint that has an option for each key, number `own`: it names that option."""
+    if own is None or problem.file != f"--endpoint[{own}]":
+        return problem
+    words = re.split(r"[.\[]", problem.path)
+    key = words[1] if words[0] == "timeout" and len(words) > 1 else _SINGULAR.get(words[0], words[0]) or "upstream"
+    rest = problem.path if words[0] in ("secrets", "inject") else ""
+    return replace(problem, file=f"--{option_of(key)}", path=rest)
+
+
+def option_of(key: str) -> str:
+    """The name of the option for a key of `--endpoint`: `allow-inside` for `allowInside`."""
+    return re.sub(r"[A-Z]", lambda found: f"-{found[0].lower()}", key)

@@ -1,19 +1,21 @@
 """The two databases behind one pair of doors: `read` for single statements, `write` for a transaction.
 
-SQLite: a file for its owner alone, in WAL mode. One connection a process writes, so its requests queue up here in
-order instead of polling the file's lock; other processes wait by `busy_timeout`. `synchronous=FULL` puts a commit on
-the disk before it returns. Readers see what was committed last, by any process.
+Changes queue up in order, and how long one waits is bounded as a whole: what has not begun by then is refused and not
+done later on.
+
+SQLite: a file for its owner alone, in WAL mode. One connection a process writes; for other processes it waits by
+`busy_timeout`, with what is left of that bound. `synchronous=FULL` puts a commit on the disk before it returns.
+Readers see what was committed last, by any process. Around everything that is done the file is looked at.
 
 PostgreSQL: asyncpg, which reads the URL itself, with all that it takes from libpq (`sslmode`, `PGPASSWORD` and
 so on). A connection that died while it was idle is replaced.
 """
 
 import asyncio
-import errno
 import os
 import sqlite3
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, closing
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from pathlib import Path
 from typing import Any, Final, final
 
@@ -26,15 +28,20 @@ from proxy.state import PRIVATE_FILE, StartRefused, reason, require_private
 from proxy.tasks import spawn
 
 from .errors import StoreUnavailable, cause
+from .intact import Intact
 from .migrate import SchemaNewer, migrate
+from .turns import Turns
 
-_BUSY_SECONDS: Final = 10.0
-_QUEUE_SECONDS: Final = 30.0
+_WAIT_SECONDS: Final = 10.0
+"""How long something waits before it begins, in all."""
+_WAITING: Final = 1000
+"""How many changes may wait."""
 _READERS: Final = 4
+_SERVER_CONNECTIONS: Final = 16
 _CONNECT_SECONDS: Final = 10.0
 _COMMAND_SECONDS: Final = 15.0
-_WAL_TRIES: Final = 200
 _WAL_PAUSE: Final = 0.05
+_LEFT: Final = "seconds left to begin"
 
 TROUBLES: Final[tuple[type[Exception], ...]] = (SQLAlchemyError, OSError, TimeoutError)
 """What a database that cannot be used raises, whichever it is."""
@@ -50,13 +57,15 @@ class Engines:
     Args:
         reads: commits each statement by itself.
         writes: may be the same pool.
-        still: raises OSError where the database is no longer the one that was opened.
+        places: how many changes may be under way at one time.
+        intact: watches over the file; None where there is none.
     """
 
-    def __init__(self, reads: AsyncEngine, writes: AsyncEngine, still: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, reads: AsyncEngine, writes: AsyncEngine, *, places: int, intact: Intact | None = None) -> None:
         self._reads = reads
         self._writes = writes
-        self._still = still
+        self._turns = Turns(places, seconds=_WAIT_SECONDS, most=_WAITING)
+        self._intact = intact
         self._running: set[asyncio.Task[None]] = set()
 
     @property
@@ -70,15 +79,15 @@ class Engines:
         Raises:
             StoreUnavailable: whatever the database or its driver raises.
         """
-        return await self._whole(self._reads.connect, work)
+        return await self._whole(self._connected, work)
 
     async def write[Result](self, work: Work[Result]) -> Result:
         """What `work` makes of a connection in a transaction, which is durable when this returns.
 
         Raises:
-            StoreUnavailable: whatever the database or its driver raises.
+            StoreUnavailable: whatever the database or its driver raises, or the transaction could not begin in time.
         """
-        return await self._whole(self._writes.begin, work)
+        return await self._whole(self._begun, work)
 
     async def close(self) -> None:
         """Wait for what runs and close every connection."""
@@ -86,6 +95,31 @@ class Engines:
             await asyncio.wait(self._running)
         await self._reads.dispose()
         await self._writes.dispose()
+        if self._intact is not None:
+            intact, self._intact = self._intact, None
+            intact.close()
+
+    @asynccontextmanager
+    async def _connected(self) -> AsyncIterator[AsyncConnection]:
+        await self._check()
+        async with self._reads.connect() as connection:
+            yield connection
+        await self._check()
+
+    @asynccontextmanager
+    async def _begun(self) -> AsyncIterator[AsyncConnection]:
+        async with self._turns.turn() as left:
+            await self._check()
+            async with self._writes.connect() as connection:
+                connection.info[_LEFT] = left
+                async with connection.begin():
+                    yield connection
+            await self._check(written=True)
+
+    async def _check(self, *, written: bool = False) -> None:
+        """Before and after: what was done to a file that was lost meanwhile is nowhere."""
+        if self._intact is not None:
+            await self._intact.check(written=written)
 
     async def _whole[Result](
         self, door: Callable[[], AbstractAsyncContextManager[AsyncConnection]], work: Work[Result]
@@ -94,11 +128,8 @@ class Engines:
 
         async def run() -> None:
             try:
-                self._still()
                 async with door() as connection:
                     result = await work(connection)
-                # What was done to a file that has lost its name meanwhile is nowhere.
-                self._still()
             except Exception as error:
                 found = StoreUnavailable(cause(error)) if isinstance(error, TROUBLES) else error
                 if not outcome.done():
@@ -124,7 +155,11 @@ async def open_engines(database: Database) -> Engines:
     """
     if isinstance(database, SqliteDatabase):
         _make_file(database.path)
-        engines = _sqlite(database.path)
+        try:
+            engines = _sqlite(database.path)
+        except OSError as error:
+            why = reason(error)
+            raise StartRefused(f"database `{database}` cannot be read: {why}; give its owner the right to") from None
         remedy = "restore the file or move it away"
     else:
         engines = _postgres(database)
@@ -161,17 +196,17 @@ def _make_file(path: Path) -> None:
 
 def _sqlite(path: Path) -> Engines:
     url = URL.create("sqlite+aiosqlite", database=str(path))
-    arguments = {"timeout": _BUSY_SECONDS}
+    arguments = {"timeout": _WAIT_SECONDS}
     reads = create_async_engine(
         url,
         connect_args=arguments,
         isolation_level="AUTOCOMMIT",
         pool_size=_READERS,
         max_overflow=0,
-        pool_timeout=_QUEUE_SECONDS,
+        pool_timeout=_WAIT_SECONDS,
         pool_reset_on_return=None,
     )
-    writes = create_async_engine(url, connect_args=arguments, pool_size=1, max_overflow=0, pool_timeout=_QUEUE_SECONDS)
+    writes = create_async_engine(url, connect_args=arguments, pool_size=1, max_overflow=0, pool_timeout=_WAIT_SECONDS)
 
     @event.listens_for(writes.sync_engine, "connect")
     def _(connection: Any, _record: object) -> None:
@@ -182,38 +217,29 @@ def _sqlite(path: Path) -> Engines:
 
     @event.listens_for(writes.sync_engine, "begin")
     def _(connection: Any) -> None:
-        connection.exec_driver_sql("BEGIN IMMEDIATE")  # what a lock must wait for, it waits for here
+        # What a lock must wait for, it waits for here.
+        connection.exec_driver_sql(f"PRAGMA busy_timeout={round(connection.info[_LEFT] * 1000)}")
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
 
-    return Engines(reads, writes, _still_there(path))
-
-
-def _still_there(path: Path) -> Callable[[], None]:
-    """SQLite goes on in a file that has lost its name: what others do is not seen then, and what is done is lost."""
-    opened = path.lstat()
-
-    def still() -> None:
-        now = path.lstat()
-        if (now.st_dev, now.st_ino) != (opened.st_dev, opened.st_ino):
-            raise OSError(errno.ESTALE, "the file was replaced; start again")
-
-    return still
+    return Engines(reads, writes, places=1, intact=Intact(path))
 
 
 async def _to_wal(path: Path) -> None:
     """The switch to WAL does not wait for other processes, so it is tried again. It stays in the file."""
 
     def switch() -> None:
-        with closing(sqlite3.connect(path, timeout=_BUSY_SECONDS)) as connection:
+        with closing(sqlite3.connect(path, timeout=_WAL_PAUSE)) as connection:
             connection.execute("PRAGMA journal_mode=WAL").fetchall()
 
-    for tries in range(1, _WAL_TRIES + 1):
+    clock = asyncio.get_running_loop().time
+    end = clock() + _WAIT_SECONDS
+    while True:
         try:
             return await asyncio.to_thread(switch)
         except sqlite3.Error as error:
-            if "locked" not in str(error) or tries == _WAL_TRIES:
+            if "locked" not in str(error) or clock() > end:
                 raise StoreUnavailable(cause(error)) from None
         await asyncio.sleep(_WAL_PAUSE)
-    raise AssertionError("not reached")
 
 
 def _postgres(database: PostgresDatabase) -> Engines:
@@ -240,10 +266,11 @@ def _postgres(database: PostgresDatabase) -> Engines:
     writes = create_async_engine(
         "postgresql+asyncpg://",
         async_creator=connect,
-        pool_size=8,
-        max_overflow=8,
-        pool_timeout=_QUEUE_SECONDS,
+        pool_size=_SERVER_CONNECTIONS // 2,
+        max_overflow=_SERVER_CONNECTIONS // 2,
+        pool_timeout=_WAIT_SECONDS,
         pool_pre_ping=True,
         pool_recycle=1800,
     )
-    return Engines(writes.execution_options(isolation_level="AUTOCOMMIT"), writes)
+    reads = writes.execution_options(isolation_level="AUTOCOMMIT")
+    return Engines(reads, writes, places=_SERVER_CONNECTIONS)

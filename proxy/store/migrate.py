@@ -9,7 +9,7 @@ from typing import Final
 
 from sqlalchemy import Connection, func, insert, select
 
-from .schema import FIRST, IDENTITY, STEPS, VERSIONS
+from .schema import FIRST, IDENTITY, ROW, STEPS, VERSIONS
 
 _LOCK: Final = 0x6772616E74707278
 """Any number that nobody else uses: the ASCII of `grantprx`."""
@@ -35,5 +35,5 @@ def migrate(connection: Connection) -> None:
         raise SchemaNewer
     for number, statements in enumerate(STEPS[version:], start=version + 1):
         for statement in statements:
-            connection.exec_driver_sql(statement.format(identity=IDENTITY[dialect]))
+            connection.exec_driver_sql(statement.format(identity=IDENTITY[dialect], row=ROW[dialect]))
         connection.execute(insert(VERSIONS).values(version=number, applied=int(time.time() * 1000)))

@@ -51,6 +51,7 @@ OWNED: Final = Table(
     Column("box", Text, primary_key=True),
     Column("kind", Text, primary_key=True),
     Column("id", Text, primary_key=True),
+    Column("learned", Integer, nullable=False),
 )
 VERSIONS: Final = Table(
     "schema_version",
@@ -64,6 +65,9 @@ IDENTITY: Final = {
     "postgresql": "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
 }
 """A row number that is never used again, in each database's words; `{identity}` in a step stands for it."""
+
+ROW: Final = {"sqlite": "rowid", "postgresql": "ctid"}
+"""What tells which of two rows that were never changed came first; `{row}` in a step stands for it."""
 
 FIRST: Final = "CREATE TABLE IF NOT EXISTS schema_version (version INTEGER PRIMARY KEY, applied BIGINT NOT NULL)"
 STEPS: Final[tuple[tuple[str, ...], ...]] = (
@@ -79,6 +83,13 @@ STEPS: Final[tuple[tuple[str, ...], ...]] = (
         " principal TEXT NOT NULL, credential TEXT NOT NULL, issued BIGINT NOT NULL, expires BIGINT NOT NULL,"
         " revoked BIGINT)",
         "CREATE TABLE owned (box TEXT NOT NULL, kind TEXT NOT NULL, id TEXT NOT NULL, PRIMARY KEY (box, kind, id))",
+    ),
+    (  # what is learned is one box's; of what several had learned, the first keeps it
+        "CREATE INDEX owned_id ON owned (id, kind)",
+        "DELETE FROM owned WHERE EXISTS (SELECT 1 FROM owned AS o"
+        " WHERE o.id = owned.id AND o.kind = owned.kind AND o.{row} < owned.{row})",
+        "ALTER TABLE owned ADD COLUMN learned INTEGER NOT NULL DEFAULT 1",
+        "CREATE UNIQUE INDEX owned_learned ON owned (id, kind) WHERE learned = 1",
     ),
 )
 """Each version's statements, the first version's first."""

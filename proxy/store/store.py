@@ -14,17 +14,17 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from grants.broker.declaration import Declaration, Report
-from grants.broker.fountain import Kind
+from grants.broker.fountain import Holding, Kind, is_id
 from grants.jsontext import JsonValue
 from proxy.settings.broker_model import Database
 
 from .engine import Engines, open_engines
-from .errors import BoxExists, BoxUnknown
+from .errors import BoxExists, BoxUnknown, StoreUnavailable
+from .owned import given, learn, owners
 from .schema import BOXES, GRANTS, OWNED, REPORTS
 from .tokens import digest, new_grant, new_token
 from .values import IssuedGrant, StoredBox, StoredReport, VisitorGrant
 
-_MAX_ID: Final = 512
 _CREDENTIALS: Final = ("env:", "file:")
 _KEEP_GRANTS: Final = 30 * 24 * 3600.0
 """How long a grant that has ended is still listed."""
@@ -100,7 +100,7 @@ class Store:
             "tunnels": int(tunnels),
             "created": _stored(now),
         }
-        own = [{"box": name, "kind": kind.value, "id": identifier} for kind, identifier in owned]
+        own = [given(name, kind, identifier) for kind, identifier in owned]
 
         async def work(connection: AsyncConnection) -> None:
             added = await connection.execute(self._insert(BOXES).values(**row).on_conflict_do_nothing())
@@ -168,6 +168,9 @@ class Store:
         }
         statement = self._insert(REPORTS).values(box=box, **row)
         await self._change(statement.on_conflict_do_update(index_elements=["box"], set_=row))
+        # Who reads has nothing of it in memory yet, so this reads what is stored, and finds where that is damaged.
+        if await self._first(REPORTS, REPORTS.c.box == box) is None:
+            raise StoreUnavailable("what was stored is not there")
 
     async def report_of(self, box: str) -> StoredReport | None:
         """The last report. None: the box has never reported, or what is stored is damaged; then nothing is allowed."""
@@ -257,18 +260,23 @@ class Store:
 
     async def owns(self, box: str, kind: Kind, identifier: str) -> bool:
         """Whether the box has learned this id. One that cannot be an id is nobody's."""
-        if not _is_id(identifier):
+        if not is_id(identifier):
             return False
         own = (OWNED.c.box == box, OWNED.c.kind == kind.value, OWNED.c.id == identifier)
         return await self._first(OWNED, *own) is not None
 
     async def learn(self, box: str, kind: Kind, identifier: str) -> bool:
-        """Remember that the box owns this id; also when it is known already. False: it cannot be an id."""
-        if not _is_id(identifier):
+        """Remember that the box owns this id; also when it is known already. Of several at the same time, one does.
+
+        False: it is another box's, learned or given, or it cannot be an id.
+        """
+        if not is_id(identifier):
             return False
-        row = {"box": box, "kind": kind.value, "id": identifier}
-        await self._change(self._insert(OWNED).values(**row).on_conflict_do_nothing())
-        return True
+        return await self._engines.write(lambda connection: learn(connection, self._insert, box, kind, identifier))
+
+    async def owners(self, identifiers: frozenset[str]) -> tuple[Holding, ...]:
+        """Which boxes own these ids, of whatever kind."""
+        return await self._engines.read(lambda connection: owners(connection, identifiers))
 
     async def owned(self, box: str, kind: Kind) -> frozenset[str]:
         """All ids of one kind that the box has learned."""
@@ -298,10 +306,6 @@ class Store:
 async def _forget(connection: AsyncConnection, box: str) -> None:
     for table in (REPORTS, OWNED, GRANTS):
         await connection.execute(delete(table).where(table.c.box == box))
-
-
-def _is_id(text: str) -> bool:
-    return 0 < len(text) <= _MAX_ID and text.isprintable()
 
 
 def _stored(seconds: float) -> int:

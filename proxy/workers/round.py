@@ -16,12 +16,12 @@ from signal import SIGKILL
 from typing import Final, final
 
 from proxy.fronts import Fronts, bind_fronts
-from proxy.listeners import Listener
 from proxy.reload import Outcome, Refused, ReloadRefused, Result, why_refused
 from proxy.seat import part
 from proxy.settings import fixed_changes
 from proxy.settings.fingerprint import fingerprint
 from proxy.settings.model import Settings
+from proxy.sockets import Listener
 from proxy.workers.line import MOST_DESCRIPTORS, Do, Message
 from proxy.workers.process import Worker
 from proxy.workers.worker import key

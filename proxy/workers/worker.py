@@ -15,12 +15,12 @@ from typing import Final, final
 
 from addons.ports import Flights
 from proxy.fronts import Fronts
-from proxy.listeners import Listener
 from proxy.program import Change, Program
 from proxy.reload import Refused, ReloadRefused, Result, why_refused
 from proxy.seat import part_of
 from proxy.settings.fingerprint import fingerprint
 from proxy.settings.model import Listen, Settings, TcpListen
+from proxy.sockets import Listener
 from proxy.tasks import spawn
 from proxy.workers.ledger import Ledger
 from proxy.workers.line import Do, LineBroken, Message, receive, send

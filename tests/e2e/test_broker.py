@@ -5,7 +5,7 @@ import json
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -248,6 +248,62 @@ def test_a_database_that_cannot_be_used_stops_the_start(tmp_path: Path, api: Api
     assert "hidden-password" not in str(failed.value)
 
 
+def test_a_name_that_is_two_boxes_stops_the_start(tmp_path: Path, api: Api) -> None:
+    """Whose its report and its grants are would be a guess: each name is told, with both places and what to do."""
+    proxy = start(tmp_path, f"http://127.0.0.1:{api.server.server_port}")
+    (tmp_path / "state").mkdir(mode=0o700)
+    _add(tmp_path, "one", "other")
+    with pytest.raises(StartFailed) as failed:
+        proxy.start()
+    assert (
+        f"error: box `one` is in the settings and in database `sqlite:///{tmp_path}/state/broker.db`; "
+        "take it out of `boxes`, or run `grantproxy box remove one`\n"
+    ) in str(failed.value)
+    assert "`other`" not in str(failed.value)
+    _ask(tmp_path, lambda store: store.remove_box("one", now=2.0))
+    with proxy:
+        report(proxy, "agent")
+
+
+def test_a_reload_that_names_an_added_box_is_refused(tmp_path: Path, api: Api) -> None:
+    """What was in force stays, and the operator is told why."""
+    with start(tmp_path, f"http://127.0.0.1:{api.server.server_port}") as proxy:
+        token = _add(tmp_path, "late")["late"]
+        proxy.settings["boxes"].append({"name": "late", "token": "env:LATE"})
+        _reload(proxy)
+        deadline = time.monotonic() + 10
+        wanted = f"box `late` is in the settings and in database `sqlite:///{tmp_path}/state/broker.db`; take it out"
+        while wanted not in proxy.output() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert wanted in proxy.output()
+        report(proxy, "agent", token=token)
+        report(proxy, "agent")
+
+
+def _reload(proxy: Proxy) -> None:
+    (proxy.folder / "grantproxy.yaml").write_text(json.dumps(proxy.settings))
+    assert proxy.process is not None
+    proxy.process.send_signal(signal.SIGHUP)
+
+
+def _ask[Result](folder: Path, question: Callable[[Any], Awaitable[Result]]) -> Result:
+    from proxy.settings.broker_model import SqliteDatabase
+    from proxy.store import Store
+
+    async def work() -> Result:
+        store = await Store.open(SqliteDatabase(path=folder / "state" / "broker.db"))
+        try:
+            return await question(store)
+        finally:
+            await store.close()
+
+    return asyncio.run(work())
+
+
+def _add(folder: Path, *names: str) -> dict[str, str]:
+    return {name: _ask(folder, lambda store, name=name: store.add_box(name, now=1.0)) for name in names}
+
+
 def test_a_reload_changes_what_is_served(tmp_path: Path, api: Api) -> None:
     """New settings take over at the next request, on the same address; reports stay."""
     with start(tmp_path, f"http://127.0.0.1:{api.server.server_port}") as proxy:
@@ -255,9 +311,7 @@ def test_a_reload_changes_what_is_served(tmp_path: Path, api: Api) -> None:
         assert call(proxy, "GET", "/egress/API/x", {})[0] == 404
         secret = {"name": "API", "host": "http://127.0.0.1:1", "value": "env:HOUSE"}
         proxy.settings["broker"]["secrets"] = [secret]
-        (tmp_path / "grantproxy.yaml").write_text(json.dumps(proxy.settings))
-        assert proxy.process is not None
-        proxy.process.send_signal(signal.SIGHUP)
+        _reload(proxy)
         deadline = time.monotonic() + 10
         while (answer := call(proxy, "GET", "/egress/API/x", {}))[0] == 404 and time.monotonic() < deadline:
             time.sleep(0.05)

@@ -1,10 +1,14 @@
 """CONNECT: to an endpoint and only by its exact name, TLS inside and nothing else; nothing is ever dialled for it."""
 
+import shutil
 import ssl
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 from support.client import Client
+from support.proxyproc import ROOT
 
 
 @pytest.mark.parametrize(
@@ -120,6 +124,24 @@ def test_a_client_without_the_ca(stack: Any) -> None:
     (record,) = stack.proxy.decisions()
     assert record["reason"] == "tls-client-error"
     assert stack.dark.connections == 0
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+def test_the_summary_says_what_helps_a_client_without_the_ca(stack: Any) -> None:
+    """Its operator sees the host, what the client said, and the command that mends it."""
+    host, port = stack.proxy.proxy
+    url = f"https://{stack.authority('dark')}/"
+    done = subprocess.run(
+        ["curl", "-sS", "--noproxy", "", "--proxy", f"http://{host}:{port}", url], capture_output=True, check=False
+    )
+    assert done.returncode == 60
+    (record,) = stack.proxy.decisions()
+    assert record["labels"] == ["tls-alert:unknown-ca"]
+    summary = [sys.executable, "-m", "proxy.cli", "audit", "summary", "--log", str(stack.proxy.log)]
+    said = subprocess.run(summary, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    (line,) = (line for line in said.splitlines() if "tls-client-error" in line)
+    assert "localhost unknown-ca" in line
+    assert line.endswith('the client does not trust the proxy\'s CA; run `eval "$(grantproxy env)"` where it starts')
 
 
 def test_connect_on_a_base_url(stack: Any) -> None:

@@ -23,11 +23,12 @@ from addons.policy import Policies
 from grants.decision import Reason
 from proxy.broker.state import State
 from proxy.connection import table
-from proxy.listeners import Listeners, bind
+from proxy.listeners import Listeners
 from proxy.master import make_master
 from proxy.services import Services
 from proxy.settings import load_settings
 from proxy.settings.model import Settings, TcpListen
+from proxy.sockets import bind
 from proxy.store import Store
 from proxy.tls.ca import load_ca
 from proxy.tls.leaves import Leaves
@@ -235,6 +236,7 @@ def document(port: int, **changes: Any) -> dict[str, Any]:
                 "name": "two",
                 "token": "env:OTHER",
                 "anthropic": {"credential": "env:OWNER", "payer": {"kind": "owner", "principal": "github:owner"}},
+                "fountain": {"vaults": ["v-2"]},
             },
         ],
         "broker": {

@@ -25,9 +25,10 @@ from grants.load import load_grant
 from grants.message import Origin
 from grants.secret import Secret
 from proxy.connection import table
-from proxy.listeners import Listener, Listeners, bind
+from proxy.listeners import Listeners
 from proxy.master import make_master
 from proxy.settings.model import TcpListen
+from proxy.sockets import Listener, bind
 from proxy.tls.ca import load_ca
 from proxy.tls.leaves import Leaves
 from proxy.upstream.client import UpstreamClient

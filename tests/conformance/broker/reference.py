@@ -18,7 +18,7 @@ from yarl import URL
 from grants.broker import decide, swap
 from grants.broker.capabilities import MethodNotAllowed, Needs, NotFound, Route, Served, feedback_words, find
 from grants.broker.declaration import MAX_REPORT_BYTES, Report, ReportInvalid, kept_answer, read_report
-from grants.broker.fountain import Kind, foreign, named
+from grants.broker.fountain import Holding, Kind, foreign, read_body, read_head, read_path
 from grants.broker.payer import Payer, PayerKind
 from grants.broker.refusals import refusal_body
 from grants.broker.rule import refused
@@ -29,7 +29,7 @@ from .target import BOX_A, BOX_B, SECRET, Environment
 
 TOKENS = {BOX_A: "gpx_reference_a_0f1e2d3c4b5a69788796a5b4", BOX_B: "gpx_reference_b_94b5a6978879a6b5c4d3e2f1"}
 PAYER = Payer(kind=PayerKind.SHARED)
-_OWNED = {Kind.CONVERSATION: frozenset({"conformance"})}
+_HOLDINGS = [Holding(box="", kind=Kind.CONVERSATION, id="conformance")]
 _NOT_FORWARDED = {
     *(b"host", b"content-length", b"transfer-encoding", b"connection", b"accept-encoding", b"chant-grant"),
     *(b"set-cookie", b"server", b"date"),
@@ -97,7 +97,10 @@ class ReferenceBroker:
             case Route.EGRESS:
                 return await self.egress(request, found, fields, query if mark else None, body, TOKENS[box].encode())
             case Route.FOUNTAIN:
-                if foreign(named(found.upstream, query, _json(body) if body else None), _OWNED):
+                path = read_path(found.upstream)
+                assert path is not None
+                names = read_head(path, query).names + read_body(path, _json(body) if body else None).names
+                if foreign(names, (), "", _HOLDINGS):
                     raise Refused(404, "this box has no such thing at Fountain")
                 credential = (b"authorization", f"Bearer {self.environment.fountain}".encode())
                 return await self.relay(request, "fountain", found.upstream, query, (credential,), body)

@@ -236,7 +236,7 @@ def test_a_text_in_parts_is_the_whole(text: str, chunk: int) -> None:
     assert all(0 < len(part) <= chunk for part in parts[:-1])
     well_formed = not data.replace(b"\\\\", b"").replace(b"\\u0041", b"").count(b"\\u")
     if well_formed:
-        assert b"".join(map(disclosure._unescaped, parts)) == disclosure._unescaped(data)
+        assert b"".join(map(disclosure.unescaped, parts)) == disclosure.unescaped(data)
 
 
 def test_a_scanner_shows_nothing() -> None:

@@ -83,6 +83,20 @@ def test_framing_that_is_refused(lines: Lines, reason: Reason, status: int) -> N
     assert (denial.rule, denial.reason, denial.status) == (rule, reason, status)
 
 
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param([("Connection", "Upgrade, HTTP2-Settings"), ("Upgrade", "h2c")], id="as Java sends it"),
+        pytest.param([("Upgrade", "websocket"), ("Connection", "keep-alive, UPGRADE")], id="the other way round"),
+    ],
+)
+def test_a_client_that_asks_for_another_protocol_is_told_what_helps(lines: Lines) -> None:
+    """Such clients have a setting for the version; which field they sent, their users do not know."""
+    denial = read_framing(head("GET", "/", *lines).fields)
+    assert isinstance(denial, Deny)
+    assert "set the client to that version" in denial.detail
+
+
 def test_other_fields_stay_as_they_came() -> None:
     """End-to-end fields keep their order, their name as sent and their value."""
     framing = read_framing(head("GET", "/", ("X-A", "1\t2"), ("Host", "h"), ("x-a", "")).fields)

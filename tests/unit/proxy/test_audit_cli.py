@@ -343,7 +343,13 @@ def test_summary_counts_and_says_what_helps(path: Path) -> None:
     document = json.loads(_run("summary", "--log", path, "--json").stdout)
     assert (document["allowed"], document["denied"]) == (2, 1)
     assert document["refusals"] == [
-        {"rule": "semantic-request-deny", "reason": "no-operation", "count": 1, "remedy": REMEDIES[Reason.NO_OPERATION]}
+        {
+            "rule": "semantic-request-deny",
+            "reason": "no-operation",
+            "count": 1,
+            "remedy": REMEDIES[Reason.NO_OPERATION],
+            "where": [],
+        }
     ]
     assert json.loads(_run("summary", "--log", path, "--json", "--verdict", "deny").stdout)["allowed"] == 0
 
@@ -436,9 +442,11 @@ def test_reading_ends(tmp_path: Path, subcommand: str, file: str, says: str) -> 
 def test_a_client_that_misses_the_ca_is_told_so() -> None:
     """A handshake that failed for want of the CA has a remedy that names the command."""
     record = {"event": "broker_request_deny", "rule": "denied", "reason": "tls-client-error"}
-    [refusal] = summarize([record, record]).refusals
-    assert refusal.count == 2
-    assert "`grantproxy ca`" in str(refusal.remedy)
+    said = {**record, "host": "api.example", "labels": ["tls-alert:unknown-ca"]}
+    [refusal] = summarize([record, said, said, {**record, "host": "b.example", "labels": []}]).refusals
+    assert refusal.count == 4
+    assert refusal.where == ("api.example unknown-ca", "-", "b.example")
+    assert '`eval "$(grantproxy env)"`' in str(refusal.remedy)
     [fault] = summarize([{"event": "broker_request_deny", "rule": "fault", "reason": None}]).refusals
     assert fault.remedy == REMEDIES[Rule.FAULT]
     [bare] = summarize([{"event": "broker_request_deny"}]).refusals

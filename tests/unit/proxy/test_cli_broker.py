@@ -256,6 +256,56 @@ def test_a_file_is_found_from_anywhere(here: Path) -> None:
     assert found.credential == f"file:{here}/ada.key"
 
 
+# --- for programs ---
+
+# By its words: the keys of what `--json` prints, of the first one where that is a list.
+DOCUMENTS = {
+    "box add b": {"name", "token"},
+    "box add b --env": {"STUDIO_URL", "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY", "GITHUB_KEY", "GITHUB_BASE_URL"},
+    "box list": {"name", "from", "endpoints", "tunnels", "reported"},
+    "box rotate a": {"name", "token"},
+    "box rotate a --env": {"STUDIO_URL", "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY", "GITHUB_KEY", "GITHUB_BASE_URL"},
+    "box remove a": {"name", "removed"},
+    "box env a": {"STUDIO_URL", "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY", "GITHUB_KEY", "GITHUB_BASE_URL"},
+    "visitor grant --box a --principal p --credential env:K": {"id", "grant", "expires"},
+    "visitor list": {"id", "box", "principal", "credential", "issued", "expires", "state"},
+    "visitor revoke 1": set(),
+}
+
+
+@pytest.mark.parametrize("words", DOCUMENTS)
+def test_each_command_prints_one_document_for_programs(words: str) -> None:
+    """With `--json` standard output is one JSON document and nothing else."""
+    add("a")
+    done("visitor", "grant", "--box", "a", "--principal", "github:ada", "--credential", "env:ADA_KEY")
+    document = json.loads(done(*words.split(), "--json"))
+    first = document[0] if isinstance(document, list) else document
+    assert (set(first) if isinstance(first, dict) else set()) == DOCUMENTS[words]
+
+
+def test_every_command_is_in_that_table() -> None:
+    """No command is without `--json`, and none without its row."""
+    every = {f"{group.name} {name}" for group in (box.command, visitor.command) for name in group.commands}
+    assert {" ".join(words.split()[:2]) for words in DOCUMENTS} == every
+
+
+@pytest.mark.parametrize("words", ["box list", "visitor list --all"])
+def test_an_empty_list_is_a_document_too(here: Path, words: str) -> None:
+    """A program gets a list of nothing."""
+    (here / "grantproxy.yaml").write_text("state: st\nbroker: {listen: '127.0.0.1:1', word: lobby}\n")
+    assert json.loads(done(*words.split(), "--json")) == []
+
+
+def test_a_box_that_the_settings_list_as_well_can_be_removed(here: Path) -> None:
+    """That is the way out where the program does not start for a name that is two boxes'."""
+    add("twice")
+    (here / "grantproxy.yaml").write_text(SETTINGS.replace("name: fixed", "name: twice"))
+    assert done("box", "remove", "twice") == "box twice removed\n"
+    assert ask(lambda store: store.list_boxes()) == ()
+    result = run("box", "remove", "twice")
+    assert (result.exit_code, result.stderr) == (1, "error: box `twice` is in the settings; take it out there\n")
+
+
 # --- what is refused ---
 
 

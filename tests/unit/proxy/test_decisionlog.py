@@ -175,6 +175,7 @@ def test_the_schema_knows_every_word(field: str, words: Iterable[str]) -> None:
         pytest.param({"secret_refs": ["ghp value"]}, "secret_refs", id="value-as-reference"),
         pytest.param({"signals": ["x"]}, "signals", id="unknown-signal"),
         pytest.param({"labels": ["Set-Cookie: x"]}, "labels", id="header-as-label"),
+        pytest.param({"labels": ["tls-alert:UNKNOWN_CA"]}, "labels", id="alert-as-openssl-has-it"),
         pytest.param({"status": 42}, "status", id="no-status"),
         pytest.param({"bytes_in": -1}, "bytes_in", id="negative"),
         pytest.param({"seq": 0}, "seq", id="seq-zero"),
@@ -671,7 +672,7 @@ def test_a_failed_lock_refuses(path: Path, opened: Open, monkeypatch: pytest.Mon
 
 
 def test_a_lock_that_is_held_refuses_soon(path: Path, opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program that keeps the file's lock does not keep ours: the record is refused after a second, and then at once."""
+    """A program that keeps the file's lock does not keep ours: it is refused after a second, and then at once."""
     monkeypatch.setattr(writer_module, "_PROBE_SECONDS", 0.0)
     log = opened(path)
     with path.open("rb") as other:

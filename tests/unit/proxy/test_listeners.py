@@ -11,8 +11,8 @@ from support.running import Running, running
 from support.talk import base, raw
 from support.upstream import Upstream
 
-from proxy.listeners import Listener, ListenFailed, bind
 from proxy.settings.model import Listen, TcpListen, UnixListen
+from proxy.sockets import Listener, ListenFailed, bind
 
 ANY = TcpListen(host="127.0.0.1", port=0)
 GET = b"GET /things/1 HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer @secret:api\r\n\r\n"

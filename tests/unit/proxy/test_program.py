@@ -12,7 +12,6 @@ from grants.message import Origin
 from proxy import descriptors
 from proxy.descriptors import raise_limit
 from proxy.fronts import bind_fronts
-from proxy.listeners import ListenFailed
 from proxy.program import Program
 from proxy.settings.model import (
     Assurance,
@@ -24,6 +23,7 @@ from proxy.settings.model import (
     TcpListen,
     UnixListen,
 )
+from proxy.sockets import ListenFailed
 
 ANY = TcpListen(host="127.0.0.1", port=0)
 

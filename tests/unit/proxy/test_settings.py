@@ -196,6 +196,10 @@ REFUSED = [
     # hosts
     pytest.param(endpoint(hosts="[box]"), [E.format("7:5") + "hosts: needs `listen`; add that, or leave it out", E.format("7:13") + "hosts[0]: is `box`, and the listener's port is not fixed; write `name:port`"], id="hosts-without-a-listener"),
     pytest.param(endpoint(listen="127.0.0.1:0", hosts="[box, 'a b', 'box:80']"), [E.format("8:13") + "hosts[0]: is `box`, and the listener's port is not fixed; write `name:port`", E.format("8:18") + "hosts[1]: is `a b`; write `name` or `name:port`"], id="hosts-on-any-port"),
+    # env
+    pytest.param(endpoint(env="[A_URL]"), [E.format("7:5") + "env: needs `listen`, whose URL the variables hold; add that, or leave it out"], id="env-without-a-listener"),
+    pytest.param(endpoint(listen="127.0.0.1:9001", env="[A_URL, 'A-URL', A_URL, 1A, https_proxy, SSL_CERT_FILE]"), [E.format("8:18") + "env[1]: is `A-URL`; write the name of a variable, such as `API_BASE_URL`", E.format("8:27") + "env[2]: is `A_URL`, which is listed already; keep one of them", E.format("8:34") + "env[3]: is `1A`; write the name of a variable, such as `API_BASE_URL`", E.format("8:38") + "env[4]: is `https_proxy`, which leads clients to the proxy itself; write another name", E.format("8:51") + "env[5]: is `SSL_CERT_FILE`, which leads clients to the proxy itself; write another name"], id="env-names"),
+    pytest.param(endpoint(listen="127.0.0.1:9001", env="[A_URL]") + "  - {name: b, upstream: 'https://b.example', assurance: semantic, grant: g.yaml, listen: '127.0.0.1:9002', env: [B_URL, A_URL]}\n", ["s.yaml:9:121: endpoints[1].env[1]: is `A_URL`, as of endpoint `api`; write another name"], id="env-of-two-endpoints"),
     # ca, timeout
     pytest.param(endpoint(ca="nope.pem"), [E.format("7:9") + "ca: `nope.pem` does not exist; write the path of a PEM bundle"], id="ca-that-is-not-there"),
     pytest.param(endpoint(ca="g.yaml"), [E.format("7:9") + "ca: `g.yaml` holds no certificate; write the path of a PEM bundle"], id="ca-that-is-none"),
@@ -427,7 +431,7 @@ def test_what_is_no_listen_address(text: str) -> None:
 def test_endpoints_on_the_command_line_mean_what_a_file_means(here: Path) -> None:
     """Every field of an endpoint has its key in `--endpoint`."""
     spec = "name=api; upstream=https://api.example/v1;assurance=semantic;grant=./g.yaml;secret=api=env:X;secret=b=exec:a=b;"
-    spec += "listen=127.0.0.1:9001;ca=ca.pem;host=box;host=box:80;connect=1s;total=2s"
+    spec += "listen=127.0.0.1:9001;ca=ca.pem;host=box;host=box:80;env=API_BASE_URL;env=API_URL;connect=1s;total=2s"
     loaded = settings_from_endpoints([spec], proxy="127.0.0.1:0", admin="[::1]:0", state="st")
     (found,) = loaded.endpoints
     assert (loaded.proxy, loaded.admin) == (TcpListen(host="127.0.0.1", port=0), TcpListen(host="::1", port=0))
@@ -436,6 +440,7 @@ def test_endpoints_on_the_command_line_mean_what_a_file_means(here: Path) -> Non
     assert dict(found.secrets) == {"api": "env:X", "b": "exec:a=b"}
     assert found.listen == TcpListen(host="127.0.0.1", port=9001)
     assert found.hosts == (Authority(host="box", port=9001), Authority(host="box", port=80))
+    assert found.env == ("API_BASE_URL", "API_URL")
     assert (found.connect_timeout, found.total_timeout, found.ca) == (1.0, 2.0, Path("ca.pem"))
 
 
@@ -452,9 +457,9 @@ def test_problems_of_the_command_line_name_their_option(here: Path) -> None:
     assert str(caught.value).splitlines() == [
         "--proxy: is not a listen address; write `127.0.0.1:8080`, `[::1]:8080` or `unix:path`",
         "--endpoint[0]: secret: names no reference; write `secret=NAME=REFERENCE`, such as `secret=api=env:TOKEN`",
-        "--endpoint[0]: foo: is an unknown key; the keys are `name`, `upstream`, `assurance`, `grant`, `secret`, `inject`, `listen`, `ca`, `host`, `allowInside`, `capture`, `websocket`, `concurrent`, `connect`, `total`, `idle`",
+        "--endpoint[0]: foo: is an unknown key; the keys are `name`, `upstream`, `assurance`, `grant`, `secret`, `inject`, `listen`, `ca`, `host`, `env`, `allowInside`, `capture`, `websocket`, `concurrent`, `connect`, `total`, `idle`",
         "--endpoint[0]: has a part without `=`; write `key=value;key=value`, and a value that holds `;` into a file",
-        "--endpoint[0]: a key: is an unknown key; the keys are `name`, `upstream`, `assurance`, `grant`, `secret`, `inject`, `listen`, `ca`, `host`, `allowInside`, `capture`, `websocket`, `concurrent`, `connect`, `total`, `idle`",
+        "--endpoint[0]: a key: is an unknown key; the keys are `name`, `upstream`, `assurance`, `grant`, `secret`, `inject`, `listen`, `ca`, `host`, `env`, `allowInside`, `capture`, `websocket`, `concurrent`, `connect`, `total`, `idle`",
         "--endpoint[0]: grant: is missing; add a text: the grant file, which `semantic` needs, such as `github.grant.yaml`",
         "--endpoint[0]: listen: is not a loopback address, and everyone there could use the credentials; write `127.0.0.1`, or list `boxes`, so that every request names one",
         "--endpoint[1]: upstream: is here twice; keep one of them",

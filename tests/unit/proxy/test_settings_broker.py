@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.certificates import make_certificates
 
 from grants.broker.extra import PathPattern, Scope
 from grants.broker.payer import Payer, PayerKind
@@ -28,6 +29,7 @@ from proxy.settings.broker_model import (
     SqliteDatabase,
 )
 from proxy.settings.database import parse_database
+from proxy.settings.terms import Terms
 from proxy.settings.values import ValueInvalid
 
 ROOT = Path(__file__).parents[3]
@@ -74,7 +76,10 @@ def test_the_reference_s_example_loads(here: Path) -> None:
     assert (served.listen, served.word) == (TcpListen(host="127.0.0.1", port=9100), "lobby")
     assert served.database == SqliteDatabase(path=here / "state/broker.db")
     anthropic = Service(
-        origin=Origin(scheme="https", host="api.anthropic.com", port=443), base=(), credential="env:ANTHROPIC_API_KEY"
+        origin=Origin(scheme="https", host="api.anthropic.com", port=443),
+        base=(),
+        credential="env:ANTHROPIC_API_KEY",
+        terms=Terms(concurrent=64, connect=5.0, total=7200.0, idle=1200.0),
     )
     assert served.anthropic == Inference(service=anthropic, payer=Payer(kind=PayerKind.SHARED))
     assert served.fountain == Service(
@@ -156,6 +161,77 @@ def test_who_pays(here: Path, text: str, expected: Payer) -> None:
     served = its(here, broker(f"  anthropic: {{url: 'https://a.example', credential: env:K{text}}}\n")).anthropic
     assert served is not None
     assert served.payer == expected
+
+
+SOMEWHERE = "https://a.example"
+UPSTREAMS = [
+    pytest.param("  anthropic: {{url: {url}, credential: env:K{more}}}\n", id="anthropic"),
+    pytest.param("  fountain: {{url: {url}, credential: env:K{more}}}\n", id="fountain"),
+    pytest.param("  secrets: [{{name: K, host: {url}, value: env:K{more}}}]\n", id="secret"),
+    pytest.param(
+        "  capabilities: [{{name: k, routes: [/k], scopes: [{{method: GET, path: /k/x, words: []}}], "
+        "upstream: {{url: {url}, credential: {{header: X-K, value: env:K}}{more}}}}}]\n",
+        id="capability",
+    ),
+]
+
+
+def terms_of(served: BrokerSettings) -> Terms:
+    """Those of the one upstream that there is."""
+    found = [served.anthropic.service.terms] if served.anthropic else []
+    found += [served.fountain.terms] if served.fountain else []
+    found += [secret.terms for secret in served.secrets]
+    found += [capability.service.terms for capability in served.capabilities]
+    (terms,) = found
+    return terms
+
+
+@pytest.mark.parametrize("upstream", UPSTREAMS)
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        pytest.param("", Terms(), id="left-out"),
+        pytest.param(", concurrent: 3", Terms(concurrent=3), id="concurrent"),
+        pytest.param(", timeout: {connect: 2s}", Terms(connect=2.0), id="connect"),
+        pytest.param(", timeout: {total: 3s}", Terms(total=3.0), id="total"),
+        pytest.param(", timeout: {idle: 500ms}", Terms(idle=0.5), id="idle"),
+        pytest.param(", ca: ca.pem", Terms(ca=Path("ca.pem")), id="ca"),
+    ],
+)
+def test_how_an_upstream_is_called(here: Path, upstream: str, more: str, expected: Terms) -> None:
+    """The keys of an endpoint, at each upstream of the broker."""
+    make_certificates(here).ca.rename(here / "ca.pem")
+    assert terms_of(its(here, broker(upstream.format(url=SOMEWHERE, more=more)))) == expected
+
+
+@pytest.mark.parametrize("upstream", UPSTREAMS)
+@pytest.mark.parametrize(
+    ("url", "more", "expected"),
+    [
+        pytest.param(SOMEWHERE, ", concurrent: 0", "concurrent", id="no-request"),
+        pytest.param(SOMEWHERE, ", timeout: {connect: 5}", "is `5`; write a number and its unit", id="no-unit"),
+        pytest.param(SOMEWHERE, ", timeout: {read: 5s}", "is an unknown key", id="unknown"),
+        pytest.param(
+            SOMEWHERE, ", ca: none.pem", "`none.pem` does not exist; write the path of a PEM bundle", id="no-file"
+        ),
+        pytest.param(
+            SOMEWHERE, ", ca: s.yaml", "`s.yaml` holds no certificate; write the path of a PEM bundle", id="no-pem"
+        ),
+        pytest.param("http://a.example", ", ca: ca.pem", "is for an https upstream; leave it out", id="http"),
+    ],
+)
+def test_what_an_upstream_cannot_be_called_by(here: Path, upstream: str, url: str, more: str, expected: str) -> None:
+    """Refused at its place, as an endpoint's is."""
+    make_certificates(here).ca.rename(here / "ca.pem")
+    (line,) = told(here, broker(upstream.format(url=url, more=more)))
+    assert expected in line
+
+
+def test_under_a_grant_there_is_no_stream_that_could_be_idle(here: Path) -> None:
+    """What bounds a judged exchange is its total time."""
+    text = "  secrets: [{name: K, host: 'https://api.github.com', value: env:K, grant: github.grant.yaml, timeout: {idle: 1s}}]\n"
+    (line,) = told(here, broker(text))
+    assert line.endswith("is for relayed streams; leave it out, `total` is the bound under a grant")
 
 
 @pytest.mark.parametrize("listen", ["0.0.0.0:9100", "'[::]:9100'", "unix:sock"])

@@ -7,6 +7,7 @@ import pytest
 from support.running import FixedVault
 
 from addons.boxes import Box, Boxes
+from addons.broker.call import Call
 from addons.broker.fountain import FountainPart
 from addons.broker.parts import Credential
 from addons.broker.route import BrokerRoute
@@ -15,6 +16,7 @@ from addons.policy import Policy
 from addons.ports import StateUnavailable
 from addons.record import Mode
 from addons.who import Who
+from grants.broker.capabilities import Needs, Route
 from grants.decision import Reason, Rule
 from grants.message import Authority, RequestHead
 
@@ -84,3 +86,15 @@ def test_fountain_acts_on_what_has_begun_alone() -> None:
     made = Exchange(arrival=Arrival(mode=Mode.BROKER, peer=None), policy=Policy.of([]))
     with pytest.raises(TypeError):
         asyncio.run(part.act(made, nothing))
+
+
+def test_fountain_answers_no_path_without_a_route() -> None:
+    """The route has read the path already; what it would not take is no request here."""
+    nothing: Any = None
+    part = FountainPart(service=nothing, credential=Credential(name="x", vault=FixedVault()), upstream=nothing)
+    head = RequestHead(method=b"GET", target=b"/fountain/other", fields=())
+    needs = Needs(route=Route.FOUNTAIN, capability="fountain", upstream=b"/other")
+    call = Call(broker=nothing, needs=needs, box=ADDED, head=head, token=b"t" * 20, query=None, declaration=None)
+    made = Exchange(arrival=Arrival(mode=Mode.BROKER, peer=None), policy=Policy.of([]))
+    with pytest.raises(ValueError, match="no route"):
+        asyncio.run(part.begin(made, call))

@@ -134,6 +134,32 @@ REFUSED = [
         "POST", "/fountain/api/conversations", {"body": {"in": [{"vaultId": 1}]}}, 404, Reason.NOT_OWN,
         id="fountain: deep",
     ),
+    pytest.param("GET", "/fountain/api/vaults/v%2D1", {}, 404, Reason.BROKER_ROUTE, id="fountain: encoded"),
+    pytest.param("QUERY", "/fountain/api/vaults/v-1", {}, 404, Reason.BROKER_ROUTE, id="fountain: method"),
+    pytest.param("DELETE", "/fountain/api/vaults", {}, 404, Reason.BROKER_ROUTE, id="fountain: of a collection"),
+    pytest.param(
+        "POST", "/fountain/api/conversations?_method=GET", {"body": {}}, 400, Reason.METHOD,
+        id="fountain: override in the query",
+    ),
+    pytest.param(
+        "POST", "/fountain/api/conversations", {"body": {"_method": "GET"}}, 400, Reason.METHOD,
+        id="fountain: override in the body",
+    ),
+    pytest.param(
+        "POST", "/fountain/api/vaults", {"body": {"id": "v-9"}}, 404, Reason.NOT_OWN, id="fountain: chosen id"
+    ),
+    pytest.param(
+        "POST", "/fountain/api/conversations/c-1/messages", {"body": {"x": ["v-2"]}}, 404, Reason.NOT_OWN,
+        id="fountain: another's by value",
+    ),
+    pytest.param(
+        "GET", "/fountain/api/vaults/v-1", {"fields": {"If-Match": '"v-2"'}}, 404, Reason.NOT_OWN,
+        id="fountain: another's in a field",
+    ),
+    pytest.param(
+        "POST", "/fountain/api/conversations", {"body": [str(each) for each in range(10_001)]}, 413,
+        Reason.BODY_TOO_LARGE, id="fountain: too many texts",
+    ),
     pytest.param(
         "POST", "/fountain/api/conversations", {"body": b"a=1"}, 400, Reason.BODY_JSON,
         id="fountain: no JSON",
@@ -444,35 +470,6 @@ def test_an_egress_body_goes_on_unless_it_holds_the_token(run: Run, chunked: boo
     run(work)
 
 
-CODED = [
-    pytest.param(gzip.compress(b"fine"), "gzip", b"fine", id="fine"),
-    pytest.param(VALUE[:9].encode(), "identity", VALUE[:9].encode(), id="the beginning of the value"),
-    pytest.param(gzip.compress(VALUE.encode()), "gzip", None, id="coded value"),
-    pytest.param(VALUE.encode(), "identity", None, id="value"),
-    pytest.param(gzip.compress(b"fine")[:-4], "gzip", None, id="cut"),
-    pytest.param(b"no gzip at all", "gzip", None, id="malformed"),
-]
-
-
-@pytest.mark.parametrize(("body", "coding", "shown"), CODED)
-def test_an_answer_never_holds_the_value(run: Run, body: bytes, coding: str, shown: bytes | None) -> None:
-    """A body is searched under its coding, and goes on without it; one that holds the value is cut, and recorded."""
-
-    async def work(broker: Running) -> None:
-        await broker.report(egress=["API"])
-        broker.api.script = lambda _got: reply(body, 200, f"Content-Encoding: {coding}")
-        answer = await broker.ask("GET", "/egress/API/x")
-        assert VALUE.encode() not in answer.body
-        assert answer.cut == (shown is None)
-        if shown is not None:
-            assert answer.body == shown
-            assert answer.all("content-encoding") == ([] if coding == "gzip" else [coding])
-        await asyncio.sleep(0.05)
-        assert (broker.log.records[-1].reason is None) == (shown is not None)
-
-    run(work)
-
-
 HEADS = [
     pytest.param("X-Other: " + base64.b64encode(b"ab:" + VALUE.encode()).decode(), Reason.CREDENTIAL, id="base64"),
     pytest.param("Content-Encoding: unknown", Reason.RESPONSE_CODING, id="unknown coding"),
@@ -594,6 +591,8 @@ def test_fountain_learns_what_a_box_creates(run: Run) -> None:
 
 WHOLE = [
     pytest.param(reply(b"[[]]"), 502, Reason.ANSWER_UNUSABLE, id="no list"),
+    pytest.param(reply(b'{"data": [{"id": "v-1"}], "byId": {}}'), 502, Reason.ANSWER_UNUSABLE, id="by id"),
+    pytest.param(reply(b'{"data": [{"id": "v-1"}], "included": []}'), 502, Reason.ANSWER_UNUSABLE, id="included"),
     pytest.param(reply(b"x"), 502, Reason.ANSWER_UNUSABLE, id="no JSON"),
     pytest.param(reply(b'{"error": 1}', 500), 500, None, id="an error"),
     pytest.param(reply(FOUNTAIN.encode()), 502, Reason.CREDENTIAL, id="credential"),
@@ -617,6 +616,97 @@ def test_fountain_lists(run: Run, script: list[bytes], status: int, reason: Reas
         assert broker.reasons()[-1] is reason
         if status == 307:
             assert answer.all("location") == [f"http://127.0.0.1:{broker.address[1]}/fountain/api/vaults?a=1"]
+
+    run(work)
+
+
+SPEAKING = {
+    "X-HTTP-Method-Override": "DELETE",
+    "X-Vault-Id": "v-2",
+    "Idempotency-Key": "k-2",
+    "Cookie": "vault=v-2",
+    "X-Original-URL": "/api/vaults/v-2",
+}
+ABOUT_ALL = {"If-None-Match": '"t"', "If-Modified-Since": "Sat, 01 Jan 2028 00:00:00 GMT", "Range": "bytes=0-9"}
+
+
+def test_fountain_is_sent_fields_of_a_list_alone(run: Run) -> None:
+    """A field that names a thing, the method or another's request gets lost on the way; harmless ones do not."""
+
+    async def work(broker: Running) -> None:
+        await broker.report(**EVERYTHING)
+        broker.api.script = lambda _got: reply(b"[]", 200, 'ETag: "all"', "Link: </api/vaults/v-2>", "X-Total-Count: 2")
+        sent = {"Accept": "application/json", "X-Request-Id": "r-1", **SPEAKING, **ABOUT_ALL}
+        for path, conditional in (("/fountain/api/vaults/v-1", True), ("/fountain/api/vaults", False)):
+            answer = await broker.ask("GET", path, fields=sent)
+            assert answer.status == 200
+            names = {name for name, _ in broker.api.got[-1].fields}
+            expected = {"host", "accept", "x-request-id", "accept-encoding", "authorization"}
+            assert names == expected | ({name.lower() for name in ABOUT_ALL} if conditional else set())
+            assert bool(answer.all("etag") + answer.all("link") + answer.all("x-total-count")) is conditional
+
+    run(work)
+
+
+CREATIONS = [
+    pytest.param({}, b'{"id": "v-9"}', 201, id="new"),
+    pytest.param({}, b'{"vault": {"id": 9}}', 201, id="new, below its kind"),
+    pytest.param({"x": "v-1"}, b'{"id": "v-1"}', 201, id="own already, by the settings"),
+    pytest.param({"name": "v-8"}, b'{"id": "v-8"}', 201, id="own already, learned"),
+    pytest.param({}, b'{"id": "v-2"}', 502, id="another's, by the settings"),
+    pytest.param({}, b'{"id": "v-7"}', 502, id="another's, learned"),
+    pytest.param({"name": "mine"}, b'{"id": "mine"}', 502, id="chosen in the body"),
+    pytest.param({"a": {"b": ["x/mine"]}}, b'{"id": "mine"}', 502, id="chosen, in a text"),
+    pytest.param({}, b'{"id": "asked"}', 502, id="chosen in the query"),
+    pytest.param({}, b'{"id": "c-2"}', 201, id="another kind's"),
+    pytest.param({}, b'{"ok": true}', 201, id="no id"),
+    pytest.param({}, b'[{"id": "v-9"}]', 502, id="a list"),
+    pytest.param({}, b'{"vaults": [{"id": "v-2"}]}', 502, id="a list in an object"),
+]
+
+
+@pytest.mark.parametrize(("body", "answer", "status"), CREATIONS)
+def test_fountain_creations(run: Run, body: dict[str, Any], answer: bytes, status: int) -> None:
+    """An id is learned that is nobody's yet and was not the box's choice; any other answer is withheld."""
+
+    def two(settings: dict[str, Any]) -> None:
+        settings["boxes"][1]["fountain"]["conversations"] = ["c-2"]
+
+    async def work(broker: Running) -> None:
+        store = broker.state.store
+        assert store is not None
+        assert await store.learn("one", Kind.VAULT, "v-8")
+        assert await store.learn("two", Kind.VAULT, "v-7")
+        before = await store.owned("one", Kind.VAULT)
+        await broker.report(**EVERYTHING)
+        broker.api.script = lambda _got: reply(answer, 201)
+        made = await broker.ask("POST", "/fountain/api/vaults?by=asked", body=body)
+        assert made.status == status
+        assert broker.reasons()[-1] is (None if status == 201 else Reason.ANSWER_UNUSABLE)
+        new = {"9", "v-9", "c-2"} if status == 201 else set()
+        assert await store.owned("one", Kind.VAULT) - before <= new
+        if status == 201:
+            assert made.body == answer
+        else:
+            assert answer not in made.body
+
+    run(work, change=two)
+
+
+def test_what_another_box_learned_between_is_withheld(run: Run) -> None:
+    """Of two boxes that are given one id at the same time, one has it."""
+
+    async def work(broker: Running) -> None:
+        store = broker.state.store
+        assert store is not None
+        await broker.report(**EVERYTHING)
+        await broker.report(token=OTHER, **EVERYTHING)
+        broker.api.script = lambda _got: [0.2, *reply(b'{"id": "v-9"}', 201)]
+        asked = (broker.ask("POST", "/fountain/api/vaults", token=token) for token in (TOKEN, OTHER) * 3)
+        made = await asyncio.gather(*asked)
+        owners = [box for box in ("one", "two") if await store.owns(box, Kind.VAULT, "v-9")]
+        assert len(owners) == 1
+        assert [answer.status for answer in made] == ([201, 502] if owners == ["one"] else [502, 201]) * 3
 
     run(work)
 

@@ -5,10 +5,9 @@ import re
 
 import pytest
 
-from addons.broker.screen import BodyScreen, spellings
+from addons.broker.screen import BodyScreen
 from addons.relay_rules import Withheld
 from grants.decision import Deny, Reason, Rule
-from grants.secret import Secret
 
 VALUE = "sk/live+abc\"<x>&'=1"
 DENIAL = Deny(rule=Rule.RESPONSE_CREDENTIAL, reason=Reason.CREDENTIAL, detail="held")
@@ -36,7 +35,7 @@ SPELLED = [
 def test_a_value_in_json_is_found_as_writers_escape_it(text: str, piece: int) -> None:
     """No answer to the box carries a secret's value: also not in the escapes that its reader undoes."""
     assert json.loads(text) == VALUE
-    screen = BodyScreen(spellings([Secret(VALUE.encode())]), DENIAL)
+    screen = BodyScreen([VALUE.encode()], DENIAL)
     body = b'{"k":' + text.encode() + b"}"
 
     def feed() -> bytes:
@@ -50,6 +49,6 @@ def test_a_value_in_json_is_found_as_writers_escape_it(text: str, piece: int) ->
 def test_percent_encoding_is_found_in_either_case() -> None:
     """`%2f` is `%2F`."""
     for text in (b"sk%2Flive%2Babc%22%3Cx%3E%26%27%3D1", b"sk%2flive%2babc%22%3cx%3e%26%27%3d1"):
-        screen = BodyScreen(spellings([Secret(VALUE.encode())]), DENIAL)
+        screen = BodyScreen([VALUE.encode()], DENIAL)
         with pytest.raises(Withheld):
             b"".join((*screen.feed(text), *screen.finish()))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from support.brokers import ENVIRONMENT, TOKEN, VALUE, Running, brokers
 from support.certificates import Certificates, make_certificates
-from support.upstream import Upstream, answer
+from support.upstream import DarkPort, Upstream, answer
 
 from addons.record import Event
 from grants.decision import Reason
@@ -112,3 +112,59 @@ def test_the_grant_decides(
             await work(broker)
 
     asyncio.run(main())
+
+
+REDIRECTS = [
+    pytest.param("/items/2", 200, None, [b"/items/1", b"/items/2"], id="to an operation"),
+    pytest.param("https://localhost:{port}/items/2", 200, None, [b"/items/1", b"/items/2"], id="to one by its URL"),
+    pytest.param("/items/3", 403, Reason.REDIRECT_REQUEST, [b"/items/1"], id="outside the grant"),
+    pytest.param("/items/2?key={token}", 403, Reason.REDIRECT_REQUEST, [b"/items/1"], id="with a token"),
+    pytest.param("https://localhost:{dark}/items/2", 403, Reason.REDIRECT_ORIGIN, [b"/items/1"], id="another port"),
+    pytest.param("https://other.example/items/2", 403, Reason.REDIRECT_ORIGIN, [b"/items/1"], id="another host"),
+    pytest.param("http://localhost:{port}/items/2", 403, Reason.REDIRECT_LOCATION, [b"/items/1"], id="without TLS"),
+    pytest.param("/items/1", 403, Reason.REDIRECT_HOPS, [b"/items/1"] * 2, id="on and on"),
+]
+
+
+@pytest.mark.parametrize(("location", "status", "reason", "targets"), REDIRECTS)
+def test_each_hop_is_decided_again(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    upstream: Upstream,
+    certificates: Certificates,
+    location: str,
+    status: int,
+    reason: Reason | None,
+    targets: list[bytes],
+) -> None:
+    """A redirect goes on where the grant allows it, with the credential put in anew; nothing else is dialled."""
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(Trust, "system", lambda: Trust.only(certificates.ca.read_bytes()))
+    (tmp_path / "api.grant.yaml").write_text(GRANT + "redirects: {allow: true, maxHops: 1}\n")
+    with DarkPort() as dark:
+        goes_to = location.format(port=upstream.port, dark=dark.port, token=TOKEN)
+        upstream.handler = lambda request: (
+            answer(302, b"", ("Location", goes_to)) if request.target == b"/items/1" else answer(200, b"{}")
+        )
+        secret = {"name": "API", "host": f"https://localhost:{upstream.port}", "value": "env:VALUE"}
+
+        async def main() -> None:
+            async with (
+                asyncio.timeout(50),
+                brokers(tmp_path, secrets=[{**secret, "grant": "api.grant.yaml"}]) as broker,
+            ):
+                await broker.report(egress=["API"])
+                got = await broker.ask("GET", "/egress/API/items/1")
+                record = broker.log.records[-1]
+                assert (got.status, record.reason) == (status, reason), got
+                assert record.rule == (None if reason is None else "semantic-redirect-deny")
+                assert got.all("location") == []
+                assert VALUE not in repr(got)
+
+        asyncio.run(main())
+        assert [request.target for request in upstream.requests] == targets
+        assert [request.get("Authorization") for request in upstream.requests] == [b"Bearer " + VALUE.encode()] * len(
+            targets
+        )
+        assert dark.connections == 0

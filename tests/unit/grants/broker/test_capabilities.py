@@ -110,6 +110,15 @@ def summary(found: Any) -> Any:
             "DELETE", "/fountain/api/sandboxes/s", "fountain fountain sandboxes /api/sandboxes/s", id="sandboxes"
         ),
         pytest.param("GET", "/fountain/api/vaults", "fountain fountain vault /api/vaults", id="vaults"),
+        pytest.param(
+            "POST",
+            "/fountain/api/sandboxes/s-1/conversations",
+            "fountain fountain sandboxes,agent /api/sandboxes/s-1/conversations",
+            id="two families",
+        ),
+        pytest.param("SEARCH", "/fountain/api/vaults/v", NotFound(), id="fountain, another method"),
+        pytest.param("PUT", "/fountain/api/vaults", NotFound(), id="fountain, method of a collection"),
+        pytest.param("GET", "/fountain/api/vaults/a%62", NotFound(), id="fountain, encoded"),
         pytest.param("GET", "/fountain/api/vaultsx", NotFound(), id="longer family"),
         pytest.param("GET", "/fountain/api/agents", NotFound(), id="another family"),
         pytest.param("GET", "/fountain/api", NotFound(), id="no family"),

@@ -316,6 +316,54 @@ def test_a_box_owns_what_it_learned(database: Database) -> None:
     asyncio.run(work())
 
 
+def test_what_one_box_owns_no_other_learns(database: Database) -> None:
+    """An id of one kind is learned by one box; what the operator gives may be several boxes'."""
+
+    async def work() -> None:
+        async with opened(database) as store:
+            assert await store.learn("a", Kind.VAULT, "v-1")
+            assert not await store.learn("b", Kind.VAULT, "v-1")
+            assert await store.learn("b", Kind.SANDBOX, "v-1")
+            for name in ("c", "d"):
+                await store.add_box(name, now=NOW, owned=[(Kind.VAULT, "v-1"), (Kind.AGENT, "shared")])
+                assert await store.learn(name, Kind.AGENT, "shared")
+            assert not await store.learn("a", Kind.AGENT, "shared")
+            assert {(held.box, held.kind) for held in await store.owners(frozenset({"v-1", "x", "", "a\0"}))} == {
+                *(("a", Kind.VAULT), ("b", Kind.SANDBOX), ("c", Kind.VAULT), ("d", Kind.VAULT))
+            }
+            assert await store.owners(frozenset()) == ()
+
+    asyncio.run(work())
+
+
+def test_of_boxes_that_learn_at_once_one_does(database: Database) -> None:
+    """Also from stores of several processes."""
+
+    async def work() -> None:
+        async with opened(database) as one, opened(database) as two:
+            for number in range(20):
+                boxes = [(store, f"{name}{each}") for name, store in (("a", one), ("b", two)) for each in range(3)]
+                learned = await asyncio.gather(*(store.learn(box, Kind.VAULT, f"v-{number}") for store, box in boxes))
+                assert sum(learned) == 1
+                (held,) = await one.owners(frozenset({f"v-{number}"}))
+                assert held.box == boxes[learned.index(True)][1]
+
+    asyncio.run(work())
+
+
+def test_many_ids_are_asked_for_at_once(database: Database) -> None:
+    """More than a database takes parameters in one statement."""
+
+    async def work() -> None:
+        async with opened(database) as store:
+            for number in (0, 1500, 39_999):
+                await store.learn("a", Kind.VAULT, f"v-{number}")
+            found = await store.owners(frozenset(f"v-{number}" for number in range(40_000)))
+            assert {held.id for held in found} == {"v-0", "v-1500", "v-39999"}
+
+    asyncio.run(work())
+
+
 @pytest.mark.parametrize(
     "text", ["", "a\0b", "\ud800", "a\nb", "x" * 513], ids=["empty", "nul", "surrogate", "line", "long"]
 )

@@ -1,0 +1,228 @@
+"""An isolated program, from outside: started in namespaces of its own, told signals, waited for (Linux).
+
+bubblewrap makes the namespaces where it is installed, else util-linux's `unshare` does, with mounts of our own. Both
+are looked for where the program could not have put something of that name.
+"""
+
+import contextlib
+import errno
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, final
+
+from proxy.run import bubblewrap, unshare
+from proxy.run.inside import GROUP
+from proxy.run.messages import Ready
+from proxy.run.program import Signals, Started, not_started, start
+from proxy.run.view import IsolationRefused, Wish, reaches, view
+
+TOOLS: Final = ("bwrap", "unshare")
+"""What can make the namespaces, the better one first."""
+
+_INSIDE: Final = Path("/run/grantproxy")
+_HELD: Final = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP)
+_START_SECONDS: Final = 20.0
+_REMEDY: Final = (
+    "allow user namespaces (kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns, or the "
+    "container's security options), or leave --isolate out and run this in a sandbox of your own"
+)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Isolation:
+    """How the program is isolated.
+
+    Attributes:
+        tool: the program that makes the namespaces. bubble: it is bubblewrap.
+        work: the working directory.
+        home: the user's home.
+        show: further paths that are shown, read-only.
+    """
+
+    tool: str
+    bubble: bool
+    work: Path
+    home: Path
+    show: tuple[Path, ...] = ()
+
+
+def plan(base: Mapping[str, str], show: Sequence[Path]) -> Isolation:
+    """See whether the program can be isolated here, before anything is started.
+
+    Raises:
+        IsolationRefused: it cannot; why, and what helps.
+    """
+    if sys.platform != "linux":
+        raise IsolationRefused(f"--isolate needs the namespaces of Linux, and this is {sys.platform}; leave it out")
+    work = Path(os.path.realpath(Path.cwd()))
+    paths = [Path(os.path.realpath(name)) for name in base.get("PATH", os.defpath).split(os.pathsep) if name[:1] == "/"]
+    search = os.pathsep.join(str(path) for path in paths if not reaches([path], work))
+    home = Path(os.path.realpath(Path.home()))
+    shown = tuple(Path(os.path.realpath(path.expanduser())) for path in show)
+    for name in TOOLS:
+        if (tool := shutil.which(name, path=search)) is not None:
+            return Isolation(tool=tool, bubble=name == "bwrap", work=work, home=home, show=shown)
+    raise IsolationRefused(
+        "--isolate needs bubblewrap (`bwrap`) or util-linux (`unshare`), and neither is on PATH; "
+        "install bubblewrap, or leave --isolate out and run this in a sandbox of your own"
+    )
+
+
+def hold_commands(ready: Ready, isolation: Isolation, base: Mapping[str, str]) -> None:
+    """Refuse secrets from commands that the program could change: they run outside, as the user.
+
+    Raises:
+        IsolationRefused: they run in the working directory, or PATH leads into it.
+    """
+    where = ready.hidden.commands
+    if where is None:
+        return
+    if reaches([where], isolation.work):
+        raise IsolationRefused(
+            f"`exec:` secrets run in `{where}`, which the program may change; "
+            "put the settings outside of the working directory"
+        )
+    names = base.get("PATH", os.defpath).split(os.pathsep)
+    if any(name[:1] != "/" or reaches([Path(name)], isolation.work) for name in names):
+        raise IsolationRefused(
+            "`exec:` secrets are run by PATH, which leads into the working directory, where the program may change "
+            "them; take that out of PATH"
+        )
+
+
+@final
+class Isolated(Started):
+    """The program, behind the tool that isolates it."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", control: socket.socket, *, session: bool) -> None:
+        super().__init__(process)
+        self._control = control
+        self._session = session
+
+    def signal(self, number: int, *, terminal: bool) -> None:
+        """Pass a signal on. In a session of its own the program has none of the terminal's."""
+        if terminal and not self._session:
+            return
+        with contextlib.suppress(OSError):  # it has ended, which shows elsewhere
+            self._control.send(bytes([number | GROUP if terminal else number]), socket.MSG_DONTWAIT)
+
+
+def start_isolated(
+    isolation: Isolation, arguments: Sequence[str], environment: Mapping[str, str], ready: Ready, signals: Signals
+) -> Isolated:
+    """Start the program.
+
+    Raises:
+        IsolationRefused: the machine does not let us.
+        NotStarted: it cannot be executed in there.
+    """
+    session = not _may_share_terminal()
+    forwards = [(port, path, _INSIDE / f"{port}.sock") for port, path in ready.forwards]
+    script = Path(__file__).with_name("inside.py")
+    mounts = view(_wish(isolation, ready, [(script, _INSIDE / "inside.py"), *((a, b) for _, a, b in forwards)]))
+    ours, theirs = socket.socketpair()
+    out, err = os.pipe()
+    kept = os.dup(2)
+    run = [
+        *(sys.executable, "-I", "-S", str(_INSIDE / "inside.py")),
+        *(str(theirs.fileno()), str(kept), "own" if session else "shared"),
+        *(f"{port}={inside}" for port, _, inside in forwards),
+        *("--", *arguments),
+    ]
+    if isolation.bubble:
+        nested = bubblewrap.can_forbid_nesting(_version(isolation.tool))
+        run = [*bubblewrap.arguments(isolation.tool, mounts, isolation.work, session=session, nested=nested), *run]
+    else:
+        run = [*unshare.arguments(isolation.tool, mounts, isolation.work, session=session), *run]
+    try:
+        process = start(
+            run, environment, signals, prepare=_hold_signals, descriptors=(theirs.fileno(), kept), stderr=err
+        )
+    finally:
+        theirs.close()
+        os.close(err)
+        os.close(kept)
+    try:
+        _await(ours, out, process, isolation.tool, arguments[0])
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
+    return Isolated(process, ours, session=session)
+
+
+def _await(control: socket.socket, errors: int, process: "subprocess.Popen[bytes]", tool: str, name: str) -> None:
+    control.settimeout(_START_SECONDS)
+    try:
+        told = control.recv(256)
+    except TimeoutError:
+        raise IsolationRefused(f"`{tool}` did not start within {_START_SECONDS:g} seconds; {_REMEDY}") from None
+    finally:
+        control.settimeout(None)
+    if told == b"started\n":
+        return
+    if told.startswith(b"failed "):
+        number = int(told.split()[1])
+        if number == errno.ENOENT:
+            raise not_seen(name)
+        raise not_started(name, OSError(number, os.strerror(number)))
+    process.wait()
+    said = os.read(errors, 4096).decode("utf-8", "replace").strip().splitlines()
+    raise IsolationRefused(f"this machine does not isolate: {said[-1] if said else f'`{tool}` ended'}; {_REMEDY}")
+
+
+def not_seen(name: str) -> Exception:
+    """The refusal for a program that is not in the view."""
+    from proxy.run.program import NOT_FOUND, NotStarted
+
+    return NotStarted(
+        f"`{name}` is not seen by an isolated program, which has the system's programs and the working directory; "
+        "show the directory that it is in, and the one that a link there leads to, with --show",
+        NOT_FOUND,
+    )
+
+
+def _wish(isolation: Isolation, ready: Ready, extra: Sequence[tuple[Path, Path]]) -> Wish:
+    package = Path(__file__).resolve().parents[2]
+    trees = tuple(Path(os.path.realpath(prefix)) for prefix in (sys.prefix, sys.base_prefix))
+    return Wish(
+        work=isolation.work,
+        home=isolation.home,
+        show=isolation.show,
+        interpreter=tuple(dict.fromkeys(trees)),
+        ours=(*trees, *(package / name for name in ("grants", "addons", "proxy"))),
+        rules=ready.hidden.rules,
+        secrets=ready.hidden.files,
+        state=ready.state,
+        trust=ready.trust.bundle.parent,
+        extra=tuple((inside, source) for source, inside in extra),
+    )
+
+
+def _hold_signals() -> None:
+    """The tool outlives the terminal's keys: what the program makes of them decides."""
+    for number in _HELD:
+        signal.signal(number, signal.SIG_IGN)
+
+
+def _may_share_terminal() -> bool:
+    """Whether the program may have our session's terminal: where the kernel lets nobody put keys into it (TIOCSTI), so
+    that the program cannot type commands for the shell that is there after it."""
+    try:
+        with Path("/proc/sys/dev/tty/legacy_tiocsti").open() as file:
+            closed = file.read().strip() == "0"
+        return closed and os.ttyname(0).startswith("/dev/pts/")
+    except OSError:
+        return False
+
+
+def _version(tool: str) -> str:
+    return subprocess.run([tool, "--version"], capture_output=True, text=True, check=False).stdout  # noqa: S603

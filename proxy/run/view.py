@@ -1,0 +1,189 @@
+"""What an isolated program sees of the file system: what is listed here, and nothing else.
+
+The system's programs and the configuration that they read, unchangeable; the working directory, writable; a home,
+`/tmp` and `/run` of its own, empty at first. So no socket of the host, no credential in the home and no state of the
+proxy is there unless somebody shows it.
+
+The working directory is what the program may change, so nothing in it may decide about the program: settings, grants
+and our own code are read-only there, directories with secrets are closed, and the directories on the way to them cannot
+be renamed, because each is a mount of its own.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, final
+
+SYSTEM: Final = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "etc", "opt", "nix", "gnu")
+_OWN: Final = ("/tmp", "/var", "/run")  # noqa: S108 - private ones
+SHARED: Final = (Path("/tmp"), Path("/var/tmp"))  # noqa: S108
+"""Private directories that are open to whoever else runs inside."""
+_NO_PLACE_TO_WORK: Final = ("/", "/home", "/tmp", "/var", "/var/tmp", "/run", "/mnt", "/media", "/srv")  # noqa: S108
+_KERNEL: Final = ("/proc", "/sys", "/dev")
+
+
+class IsolationRefused(Exception):
+    """The program cannot be isolated as asked. The text says why, and what would help."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Show:
+    """`source`, as on the host, at `path`."""
+
+    path: Path
+    source: Path
+    writable: bool = False
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A symbolic link."""
+
+    path: Path
+    target: str
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Empty:
+    """A directory of the program's own, that is gone with it. `closed`: nothing can be put into it."""
+
+    path: Path
+    closed: bool = False
+
+
+type Mount = Show | Link | Empty
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What the view is made of; paths are absolute, and `work`, `home`, `show`, `interpreter` real.
+
+    Attributes:
+        work: the working directory.
+        home: the user's home.
+        show: further paths, read-only.
+        interpreter: where our own Python is, which runs inside.
+        ours: the directories of our own code.
+        rules: files that decide, see `Hidden.rules`.
+        secrets: files that hold secrets.
+        state: the state directory. trust: what of it is public.
+        extra: by path inside, what else is put there: sockets, and our own program.
+    """
+
+    work: Path
+    home: Path
+    show: tuple[Path, ...]
+    interpreter: tuple[Path, ...]
+    ours: tuple[Path, ...]
+    rules: tuple[Path, ...]
+    secrets: tuple[Path, ...]
+    state: Path
+    trust: Path
+    extra: tuple[tuple[Path, Path], ...]
+
+
+def view(wish: Wish) -> tuple[Mount, ...]:
+    """The mounts, in their order: a later one covers what an earlier one shows.
+
+    Raises:
+        IsolationRefused: the working directory, or where a secret is, leaves no way to hide what must be.
+    """
+    _hold_work(wish)
+    _hold_links(wish)
+    mounts: list[Mount] = [*_system(), *(Empty(Path(path)) for path in _OWN), Empty(Path("/var/tmp"))]  # noqa: S108
+    if wish.home != Path("/"):
+        mounts.append(Empty(wish.home))
+    for path in (*wish.interpreter, *wish.show):
+        if not path.exists():
+            raise IsolationRefused(f"`{path}` is to be shown and does not exist; make it, or leave it out")
+        if isinstance(_covering(path, mounts), Empty | None):
+            mounts.append(Show(path, path))
+    mounts.append(Show(wish.work, wish.work, writable=True))
+    for path in dict.fromkeys(map(_real, (*wish.rules, *wish.ours))):
+        if path.exists() and _under(path, wish.work):
+            mounts += [*_pinned(path, wish.work), Show(path, path)]
+    for path in dict.fromkeys((_real(wish.state), *_closed(wish, tuple(mounts)))):
+        if isinstance(_covering(path, mounts), Show):
+            if _under(path, wish.work):
+                mounts += _pinned(path, wish.work)
+            mounts.append(Empty(path, closed=True))
+    mounts.append(Show(wish.trust, wish.trust))
+    mounts += [Show(inside, source) for inside, source in wish.extra]
+    return tuple(mounts)
+
+
+def _hold_work(wish: Wish) -> None:
+    work = wish.work
+    if str(work) in _NO_PLACE_TO_WORK or any(_under(work, Path(path)) for path in _KERNEL):
+        raise IsolationRefused(f"the working directory is `{work}`, which others use; change into one of your own")
+    if _under(wish.home, work):
+        raise IsolationRefused(
+            f"the working directory `{work}` holds your home, which is not shown; change into a project's directory"
+        )
+    if _under(work, _real(wish.state)):
+        raise IsolationRefused(f"the working directory `{work}` is in the state directory; change into another")
+
+
+def _hold_links(wish: Wish) -> None:
+    """A link in the working directory can be made to lead elsewhere, and no mount protects it."""
+    for path in (*wish.rules, *wish.secrets, wish.state):
+        for place in (path, *path.parents):
+            if place.is_symlink() and _under(_real(place.parent), wish.work):
+                raise IsolationRefused(
+                    f"`{place}` is a link in the working directory, which the program could lead elsewhere; "
+                    "name what it leads to in the settings"
+                )
+
+
+def _system() -> Iterator[Mount]:
+    for name in SYSTEM:
+        path = Path("/") / name
+        if path.is_symlink():
+            yield Link(path, os.readlink(path))
+        elif path.is_dir():
+            yield Show(path, path)
+
+
+def _closed(wish: Wish, mounts: Sequence[Mount]) -> Iterator[Path]:
+    """The directory of each secret that would be seen. Not the file alone: one that is put in its place by a rename, as
+    tools that replace secrets do, would come out from under a mount of the file."""
+    needed = (wish.work, *wish.interpreter, *(Path("/") / name for name in SYSTEM))
+    for file in wish.secrets:
+        for path in dict.fromkeys((Path(os.path.normpath(file)), _real(file))):
+            if not isinstance(_covering(_real(path.parent), mounts), Show):
+                continue
+            if any(_under(place, path.parent) for place in needed):
+                raise IsolationRefused(
+                    f"the secret `{path}` is in a directory that the program needs; move it into one of its own"
+                )
+            yield _real(path.parent)
+
+
+def _pinned(path: Path, work: Path) -> Iterator[Mount]:
+    """The directories between the two, each as it is, as mounts of their own: those cannot be renamed."""
+    for parent in reversed(path.parents):
+        if parent != work and _under(parent, work):
+            yield Show(parent, parent, writable=True)
+
+
+def _covering(path: Path, mounts: Sequence[Mount]) -> Mount | None:
+    """The mount in which `path` is seen."""
+    return next((mount for mount in reversed(mounts) if _under(path, mount.path)), None)
+
+
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))
+
+
+def _under(path: Path, place: Path) -> bool:
+    return path == place or place in path.parents
+
+
+def reaches(paths: Iterable[Path], work: Path) -> bool:
+    """Whether one of `paths` is in the working directory, where the program could change what is there."""
+    return any(_under(_real(path), work) for path in paths)

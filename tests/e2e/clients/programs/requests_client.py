@@ -1,0 +1,16 @@
+"""METHOD URL [AUTHORIZATION]: with requests."""
+
+import sys
+
+import requests
+
+method, url, *authorization = sys.argv[1:]
+answer = requests.request(
+    method,
+    url,
+    headers=dict.fromkeys(["Authorization"], authorization[0]) if authorization else {},
+    json={"title": "world"} if method == "POST" else None,
+    timeout=20,
+)
+answer.raise_for_status()
+print(answer.text)

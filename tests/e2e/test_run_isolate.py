@@ -1,0 +1,367 @@
+"""`grantproxy run --isolate`: the program reaches the proxy and nothing else, and sees nothing that it should not."""
+
+import json
+import os
+import pty
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.certificates import Certificates
+from support.runs import CALL, COUNTS, SPECIFICATION, TOKEN, Runs, end, issues, wait_for
+from support.upstream import DarkPort, Upstream
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="isolation is Linux's")
+PROBE = Path(__file__).with_name("probe.py")
+GRANT = f"undeclaredHeaders: strip\n{SPECIFICATION.read_text()}"
+KEY = "key-0123456789-ghijkl"
+BWRAP = ["bwrap", "--ro-bind", "/", "/", "--unshare-user", "--unshare-net", "--unshare-pid", "--proc", "/proc", "true"]
+UNSHARE = ["unshare", "--user", "--map-current-user", "--keep-caps", "--net", "--pid", "--mount", "--fork", "true"]
+
+
+def works(command: list[str]) -> bool:
+    """Whether this machine lets the tool do its work at all."""
+    if shutil.which(command[0]) is None:
+        return False
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+def tool(name: str, command: list[str]) -> Any:
+    reason = f"{name} is not installed, or user namespaces are not allowed here"
+    return pytest.param(name, id=name, marks=pytest.mark.skipif(not works(command), reason=reason))
+
+
+TOOLS = [tool("bwrap", BWRAP), tool("unshare", UNSHARE)]
+
+
+def only(name: str) -> str:
+    return f"from proxy.run import isolated\nisolated.TOOLS = ({name!r},)"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the probe found, what it printed elsewhere, and what it called."""
+
+    found: dict[str, Any]
+    runs: Runs
+    dark: DarkPort
+    datagrams: socket.socket
+    code: int
+    err: str
+
+
+def make(folder: Path, certificates: Certificates, exits: ExitStack) -> Runs:
+    """A project with everything in it that a program must not have, or not change."""
+    project = folder / "project"
+    for name in ("conf", "private/keys", "var"):
+        (project / name).mkdir(parents=True)
+    (folder / "home" / ".config").mkdir(parents=True)
+    (folder / "home" / ".config" / "token").write_text(KEY)
+    (project / "conf" / "api-grant.yaml").write_text(GRANT)
+    shutil.copy(PROBE, project / "probe.py")
+    (project / "private" / "keys" / "token").write_text(KEY)
+    upstream = exits.enter_context(Upstream(certificates, handler=issues))
+    endpoint = {"upstream": upstream.url, "assurance": "semantic", "grant": "conf/api-grant.yaml"}
+    endpoint |= {"secrets": {"api": "env:API_TOKEN", "key": "file:private/keys/token"}}  # type: ignore[dict-item]
+    endpoint |= {"ca": str(certificates.ca), "listen": "127.0.0.1:9001", "env": ["API_BASE_URL"]}  # type: ignore[dict-item]
+    settings = {"proxy": "127.0.0.1:8080", "state": "var/state", "endpoints": [endpoint]}
+    (project / "grantproxy.yaml").write_text(json.dumps(settings))
+    return Runs(project, upstream, certificates)
+
+
+@pytest.fixture(scope="module", params=TOOLS)
+def seen(request: Any, tmp_path_factory: pytest.TempPathFactory, certificates: Certificates) -> Iterator[Seen]:
+    """One run of the probe with each tool."""
+    folder = tmp_path_factory.mktemp("isolated")
+    with ExitStack() as exits:
+        runs = make(folder, certificates, exits)
+        project, home = runs.folder, folder / "home"
+        dark = exits.enter_context(DarkPort())
+        datagrams = exits.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+        datagrams.bind(("127.0.0.1", 0))
+        abstract = exits.enter_context(socket.socket(socket.AF_UNIX))
+        abstract.bind(f"\0grantproxy-test-{os.getpid()}-{request.param}")
+        abstract.listen()
+        unix = exits.enter_context(socket.socket(socket.AF_UNIX))
+        unix.bind(str(home / "agent.sock"))
+        unix.listen()
+        state = project / "var" / "state"
+        host = {
+            "tcp": dark.port,
+            "udp": datagrams.getsockname()[1],
+            "abstract": f"grantproxy-test-{os.getpid()}-{request.param}",
+            "unix": str(home / "agent.sock"),
+            "upstream": runs.upstream.url,
+            "curl": CALL,
+            "read": {
+                "secret": str(project / "private" / "keys" / "token"),
+                "home's": str(home / ".config" / "token"),
+                "ca-key": str(state / "ca-key.pem"),
+                "log": str(state / "decisions.jsonl"),
+                "grant": str(project / "conf" / "api-grant.yaml"),
+                "bundle": str(state / "trust" / "bundle.pem"),
+            },
+            "list": {"state": str(state), "keys": str(project / "private" / "keys"), "home": str(home), "tmp": "/tmp"},
+            "write": {
+                "work": str(project / "made"),
+                "home": str(home / "made"),
+                "tmp": "/tmp/made",
+                "grant": str(project / "conf" / "api-grant.yaml"),
+                "settings": str(project / "grantproxy.yaml"),
+                "state": str(state / "made"),
+                "keys": str(project / "private" / "keys" / "made"),
+                "trust": str(state / "trust" / "ca.pem"),
+                "usr": "/usr/made",
+                "etc": "/etc/made",
+                "root": "/made",
+                "python": str(Path(sys.prefix) / "made"),
+            },
+            "rename": {
+                "grant": [str(project / "conf" / "api-grant.yaml"), str(project / "moved")],
+                "settings": [str(project / "grantproxy.yaml"), str(project / "moved")],
+                "grant's directory": [str(project / "conf"), str(project / "moved")],
+                "state": [str(state), str(project / "moved")],
+                "state's directory": [str(project / "var"), str(project / "moved")],
+                "keys' directory": [str(project / "private"), str(project / "moved")],
+            },
+        }
+        runs.preamble = only(request.param)
+        runs.environment = {"SSH_AUTH_SOCK": str(home / "agent.sock"), "XDG_RUNTIME_DIR": "/run/user/1", "MINE": "kept"}
+        process = runs.start(
+            *("--isolate", "--", sys.executable, "probe.py", json.dumps(host)),
+            endpoint=[],
+            stdin=subprocess.PIPE,
+        )
+        try:
+            out, err = process.communicate("from outside", timeout=100)
+        finally:
+            end(process)
+        assert out, err
+        yield Seen(json.loads(out), runs, dark, datagrams, process.returncode, err)
+
+
+@pytest.mark.parametrize("name", ["tcp", "route", "udp", "dns", "abstract", "unix", "nested"])
+def test_there_is_no_way_out(seen: Seen, name: str) -> None:
+    """No connection, no datagram, no name and no socket of the host: by address, by abstract name or by path."""
+    assert seen.found[name] in (
+        *("ConnectionRefusedError", "OSError", "gaierror", "FileNotFoundError", "PermissionError"),
+        "CalledProcessError",
+    )
+    assert seen.dark.connections == 0
+    seen.datagrams.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        seen.datagrams.recv(10)
+
+
+@pytest.mark.parametrize("name", ["base-url", "forward-proxy", "curl"])
+def test_the_proxy_is_reached(seen: Seen, name: str) -> None:
+    """Unmodified clients use it by the base URL and as the forward proxy, and trust its CA."""
+    assert seen.found[name] == '{"items":[]}'
+    assert [request.get("authorization") for request in seen.runs.upstream.requests] == [f"Bearer {TOKEN}".encode()] * 3
+    assert "allowed 3, refused 0" in seen.err
+
+
+@pytest.mark.parametrize("name", ["secret", "home's", "ca-key", "log"])
+def test_nothing_secret_is_read(seen: Seen, name: str) -> None:
+    """Secret files, the home and the state are not there."""
+    assert seen.found[f"read {name}"] in ("FileNotFoundError", "PermissionError")
+
+
+def test_what_is_shown(seen: Seen) -> None:
+    """Closed directories are empty, but for the public files of the CA; the home and `/tmp` hold only the way to what
+    is shown."""
+    assert seen.found["list state"] == ["trust"]
+    assert seen.found["list keys"] == "done"
+    assert ".config" not in seen.found["list home"]
+    assert "BEGIN CERTIFICATE" in seen.found["read bundle"]
+    assert seen.found["read grant"] == GRANT
+
+
+@pytest.mark.parametrize(
+    ("name", "may"),
+    [
+        *((name, True) for name in ("work", "home", "tmp")),
+        *((name, False) for name in ("grant", "settings", "state", "keys", "trust", "usr", "etc", "root", "python")),
+    ],
+)
+def test_what_is_written(seen: Seen, name: str, may: bool) -> None:
+    """The working directory keeps what is written; a home and `/tmp` are the program's own; all else is read-only."""
+    assert (seen.found[f"write {name}"] == "done") is may
+    assert (seen.runs.folder / "made").read_text() == "changed"
+    assert not (seen.runs.folder.parent / "home" / "made").exists()
+    assert not Path("/tmp/made").exists()
+    assert (seen.runs.folder / "conf" / "api-grant.yaml").read_text() == GRANT
+
+
+@pytest.mark.parametrize(
+    "name", ["grant", "settings", "grant's directory", "state", "state's directory", "keys' directory"]
+)
+def test_what_decides_is_not_moved_away(seen: Seen, name: str) -> None:
+    """What is protected cannot be replaced by renaming it, or a directory on the way to it."""
+    assert seen.found[f"rename {name}"] == "OSError"
+    assert not (seen.runs.folder / "moved").exists()
+
+
+def test_other_processes_are_not_there(seen: Seen) -> None:
+    """The program sees itself and the one that forwards, which holds nothing secret."""
+    assert len(seen.found["pids"]) == 2
+    assert seen.found["pids"][0] == 1
+    assert TOKEN not in seen.found["first"]
+    assert KEY not in seen.found["first"]
+    for name, inside in seen.found["namespaces"].items():
+        assert inside != os.readlink(f"/proc/self/ns/{name}"), name
+
+
+def test_no_privileges(seen: Seen) -> None:
+    """No capability, and no program that gives one."""
+    assert set(seen.found["capabilities"]) == {"0" * 16}
+    assert seen.found["no-new-privs"] == "1"
+    assert not [name for name in seen.found["devices"] if name.startswith(("sd", "nvme", "vd", "kvm", "fuse", "mem"))]
+
+
+def test_environment_input_and_exit_code(seen: Seen) -> None:
+    """Input, exit code, directory and variables pass, less the credentials and the names of the host's sockets."""
+    assert seen.code == 23
+    assert seen.found["input"] == "from outside"
+    assert seen.found["work"] == str(seen.runs.folder)
+    environment = seen.found["environment"]
+    assert environment["MINE"] == "kept"
+    assert not {"API_TOKEN", "SSH_AUTH_SOCK", "XDG_RUNTIME_DIR"} & set(environment)
+
+
+@pytest.fixture
+def runs(tmp_path: Path, certificates: Certificates) -> Iterator[Runs]:
+    with ExitStack() as exits:
+        yield make(tmp_path, certificates, exits)
+
+
+def processes(mark: str) -> list[int]:
+    """Processes that have `mark` in their command line."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and mark.encode() in (entry / "cmdline").read_bytes():
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_killing_us_leaves_nothing(runs: Runs, name: str) -> None:
+    """SIGKILL ends the proxy, the program, what it left in the background, and what isolates it."""
+    runs.preamble = only(name)
+    mark = f"61.{os.getpid()}{runs.upstream.port}"
+    script = f"setsid sleep {mark} & touch begun; exec sleep {mark}"
+    process = runs.start("--isolate", "--", "sh", "-c", script, endpoint=[], stdout=subprocess.DEVNULL)
+    try:
+        wait_for((runs.folder / "begun").exists, 60)
+        assert len(processes(mark)) >= 4
+        process.kill()
+        process.wait()
+        wait_for(lambda: not processes(mark), 10)
+    finally:
+        end(process)
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_signals_reach_the_program(runs: Runs, name: str) -> None:
+    """A signal that is sent to us reaches the program in there, and what that started ends with it."""
+    runs.preamble = only(name)
+    mark = f"62.{os.getpid()}{runs.upstream.port}"
+    script = f"trap 'echo got; exit 9' TERM; setsid sleep {mark} & touch begun; while :; do sleep 0.05; done"
+    process = runs.start("--isolate", "--", "sh", "-c", script, endpoint=[])
+    try:
+        wait_for((runs.folder / "begun").exists, 60)
+        process.send_signal(signal.SIGTERM)
+        out, _ = process.communicate(timeout=60)
+        assert (process.returncode, out) == (9, "got\n")
+        assert not processes(f"sleep\0{mark}")
+    finally:
+        end(process)
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_ctrl_c_reaches_the_program_once(runs: Runs, name: str) -> None:
+    """Whether or not it may have the terminal, and it ends neither us nor what isolates it."""
+    runs.preamble = only(name)
+    script = runs.script("counts", COUNTS)
+    master, slave = pty.openpty()
+    process = runs.start(
+        *("--isolate", "--", sys.executable, script, "SIGINT"),
+        endpoint=[],
+        before=["setsid", "--ctty", "--wait"],
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+    )
+    os.close(slave)
+    try:
+        wait_for((runs.folder / "begun").exists, 60)
+        os.write(master, b"\x03")
+        assert process.wait(60) == 9
+        assert "got SIGINT\r\n" in os.read(master, 65536).decode()
+    finally:
+        os.close(master)
+        end(process)
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_programs_that_are_not_shown(runs: Runs, name: str) -> None:
+    """A program in the home is not there, and the refusal says how to show it."""
+    runs.preamble = only(name)
+    tools = runs.folder.parent / "home" / "tools"
+    tools.mkdir()
+    (tools / "mine").write_text("#!/bin/sh\necho here\n")
+    (tools / "mine").chmod(0o755)
+    done = runs.run("--isolate", "--", str(tools / "mine"), endpoint=[])
+    assert done.returncode == 127
+    assert "--show" in done.stderr
+    done = runs.run("--isolate", "--show", str(tools), "--", str(tools / "mine"), endpoint=[])
+    assert (done.returncode, done.stdout) == (0, "here\n"), done.stderr
+
+
+@pytest.mark.parametrize("says", ["Creating new namespace failed: Operation not permitted"])
+def test_a_machine_that_does_not_isolate(runs: Runs, says: str) -> None:
+    """What the tool says is passed on, with what helps; nothing is run."""
+    tools = runs.folder.parent / "tools"
+    tools.mkdir()
+    (tools / "bwrap").write_text(f"#!/bin/sh\necho 'bwrap: {says}' >&2\nexit 1\n")
+    (tools / "bwrap").chmod(0o755)
+    runs.environment = {"PATH": f"{tools}:{os.environ['PATH']}"}
+    done = runs.run("--isolate", "--", "touch", "ran", endpoint=[])
+    assert done.returncode == 1
+    assert f"error: this machine does not isolate: bwrap: {says}; allow user namespaces" in done.stderr
+    assert not (runs.folder / "ran").exists()
+
+
+def test_no_tool(runs: Runs) -> None:
+    """Without bubblewrap and unshare it says what to install, and starts nothing. One that the program could have put
+    into the working directory is none."""
+    (runs.folder / "bwrap").write_text("#!/bin/sh\ntouch ran\n")
+    (runs.folder / "bwrap").chmod(0o755)
+    runs.environment = {"PATH": f"/nonexistent:{runs.folder}"}
+    done = runs.run("--isolate", "--", "/bin/touch", "ran", endpoint=[])
+    assert done.returncode == 1
+    assert "install bubblewrap" in done.stderr
+    assert not (runs.folder / "ran").exists()
+    assert not (runs.folder / "var" / "state").exists()
+
+
+def test_commands_that_the_program_could_change(runs: Runs) -> None:
+    """A secret's command that runs in the working directory would run outside what the program put there."""
+    settings = json.loads((runs.folder / "grantproxy.yaml").read_text())
+    settings["endpoints"][0]["secrets"]["made"] = "exec:echo made-0123456789"
+    (runs.folder / "grantproxy.yaml").write_text(json.dumps(settings))
+    done = runs.run("--isolate", "--", "touch", "ran", endpoint=[])
+    assert done.returncode == 1
+    assert "put the settings outside of the working directory" in done.stderr
+    assert not (runs.folder / "ran").exists()

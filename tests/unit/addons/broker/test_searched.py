@@ -1,0 +1,224 @@
+"""What may not pass a broker, over real sockets: the token in a body, a second token, a credential in an answer."""
+
+import asyncio
+import base64
+import gzip
+import json
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.brokers import ENVIRONMENT, OTHER, TOKEN, VALUE, Running, brokers, reply
+
+from addons.broker.token import MOST
+from grants.decision import Reason
+
+MESSAGES = "/llm/anthropic/v1/messages"
+DECIDE = "/decide/v1/systemone"
+EVERYTHING = {
+    "inference": ["agent", "decide"],
+    "egress": ["API"],
+    "feedback": ["agent", "passive"],
+    "fountain": ["agent", "conversations", "sandboxes", "vault"],
+    "search": ["read"],
+}
+
+type Run = Callable[[Callable[[Running], Coroutine[Any, Any, None]]], None]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+
+    def go(work: Callable[[Running], Coroutine[Any, Any, None]]) -> None:
+        async def main() -> None:
+            async with asyncio.timeout(50), brokers(tmp_path) as broker:
+                await work(broker)
+
+        asyncio.run(main())
+
+    return go
+
+
+ROUTES = [
+    pytest.param("POST", "/api/box/declaration", id="report"),
+    pytest.param("POST", MESSAGES, id="inference"),
+    pytest.param("POST", DECIDE, id="decide"),
+    pytest.param("GET", "/egress/API/x", id="egress"),
+    pytest.param("POST", "/api/feedback", id="feedback"),
+    pytest.param("GET", "/fountain/api/vaults/v-1", id="fountain"),
+    pytest.param("GET", "/search/query", id="further"),
+]
+BASIC_OTHER = "Basic " + base64.b64encode(f"user:{OTHER}".encode()).decode()
+TWO = [
+    pytest.param({"fields": {"x-api-key": OTHER}}, "", id="both fields"),
+    pytest.param({"fields": {"authorization": f"Bearer {OTHER}"}}, "", id="one field twice"),
+    pytest.param({"key": "x-api-key", "fields": {"X-Api-Key": OTHER}}, "", id="the other field twice"),
+    pytest.param({"fields": {"X-Key": OTHER}}, "", id="another field"),
+    pytest.param({"fields": {"Cookie": f"a=1; key={OTHER}"}}, "", id="a cookie"),
+    pytest.param({"key": "x-api-key", "fields": {"Authorization": BASIC_OTHER}}, "", id="Basic"),
+    pytest.param({}, f"?a=1&key={OTHER}", id="query"),
+    pytest.param({}, f"?key=%{ord('t'):x}{OTHER[1:]}", id="query, percent"),
+    pytest.param(
+        {"fields": {"X-Key": ",".join(f"word-{n:04}" for n in range(200)) + f",{OTHER}"}}, "", id="behind many"
+    ),
+]
+
+
+@pytest.mark.parametrize(("sent", "query"), TWO)
+@pytest.mark.parametrize(("method", "path"), ROUTES)
+def test_no_request_shows_tokens_of_two_boxes(
+    run: Run, method: str, path: str, sent: dict[str, Any], query: str
+) -> None:
+    """Wherever the second stands: from there it would go upstream, or be the one that counts."""
+
+    async def work(broker: Running) -> None:
+        await broker.report(**EVERYTHING)
+        answer = await broker.ask(method, path + query, body={} if method == "POST" else None, **sent)
+        assert answer.status == 403
+        assert "more than one" in answer.message
+        assert broker.reasons()[-1] is Reason.BOX_UNKNOWN
+        assert not broker.api.got
+
+    run(work)
+
+
+@pytest.mark.parametrize(("method", "path"), ROUTES)
+def test_no_more_words_than_are_looked_up(run: Run, method: str, path: str) -> None:
+    """A head in which a token could stand behind what is looked up is refused, and says so."""
+
+    async def work(broker: Running) -> None:
+        words = ",".join(f"word-{number:04}" for number in range(MOST))
+        answer = await broker.ask(method, path, body={} if method == "POST" else None, fields={"X-Words": words})
+        assert answer.status == 400
+        assert str(MOST) in answer.message
+        assert broker.reasons() == [Reason.BOX_UNKNOWN]
+
+    run(work)
+
+
+def escaped(text: str) -> bytes:
+    """In a JSON string, with every third character and the slashes escaped."""
+    chars = [f"\\u{ord(char):04x}" if place % 3 == 0 else char for place, char in enumerate(text)]
+    return b'{"k":"%b"}' % "".join(chars).replace("/", "\\/").encode()
+
+
+ESCAPED = escaped(VALUE)
+SPELLED = [
+    pytest.param(b'{"k":"%b"}' % TOKEN.encode(), id="as it is"),
+    pytest.param(escaped(TOKEN), id="some of it escaped"),
+    pytest.param(json.dumps(escaped(TOKEN).decode()).encode(), id="JSON in JSON"),
+    pytest.param(b'"%b"' % base64.b64encode(b"ab:" + TOKEN.encode()), id="base64"),
+    pytest.param(b'"%b"' % base64.urlsafe_b64encode(TOKEN.encode()).replace(b"d", b"%64"), id="base64, percent"),
+    pytest.param(b'"%b"' % TOKEN.replace("b", "%62").encode(), id="percent"),
+]
+TAKERS = [
+    pytest.param("/egress/API/x", b"%b", False, id="egress"),
+    pytest.param("/egress/API/x", b"%b", True, id="egress, streamed"),
+    pytest.param("/api/feedback", b'{"entries": [%b]}', False, id="feedback"),
+    pytest.param("/fountain/api/conversations", b'{"agent": "a-1", "text": %b}', False, id="fountain"),
+    pytest.param(
+        DECIDE,
+        b'{"model": "m", "state": %b, "questions": {"q": {"type": "noul", "instructions": "?", "criteria": ["a"]}}}',
+        False,
+        id="decide",
+    ),
+]
+
+
+@pytest.mark.parametrize("spelled", SPELLED)
+@pytest.mark.parametrize(("path", "body", "chunked"), TAKERS)
+def test_no_body_takes_the_token_along(run: Run, path: str, body: bytes, chunked: bool, spelled: bytes) -> None:
+    """Every body that is searched is searched in the same way, and the token reaches no upstream."""
+
+    async def work(broker: Running) -> None:
+        await broker.report(**EVERYTHING)
+        answer = await broker.ask("POST", path, body=body % spelled, chunked=chunked)
+        assert answer.status == 403, answer
+        assert broker.reasons()[-1] is Reason.BOX_TOKEN_LEAK
+        assert not broker.api.got
+
+    run(work)
+
+
+CODED = [
+    pytest.param(gzip.compress(b"fine"), "gzip", b"fine", None, id="fine"),
+    pytest.param(VALUE[:9].encode(), "identity", VALUE[:9].encode(), None, id="the beginning of the value"),
+    pytest.param(gzip.compress(VALUE.encode()), "gzip", None, Reason.CREDENTIAL, id="coded value"),
+    pytest.param(VALUE.encode(), "identity", None, Reason.CREDENTIAL, id="value"),
+    pytest.param(ESCAPED, "identity", None, Reason.CREDENTIAL, id="value, some of it escaped"),
+    pytest.param(gzip.compress(ESCAPED), "gzip", None, Reason.CREDENTIAL, id="coded value, some of it escaped"),
+    pytest.param(gzip.compress(b"fine")[:-4], "gzip", None, Reason.RESPONSE_CODING, id="cut"),
+    pytest.param(b"no gzip at all", "gzip", None, Reason.RESPONSE_CODING, id="malformed"),
+]
+
+
+@pytest.mark.parametrize(("body", "coding", "shown", "reason"), CODED)
+def test_an_answer_never_holds_the_value(
+    run: Run, body: bytes, coding: str, shown: bytes | None, reason: Reason | None
+) -> None:
+    """A body is searched under its coding, and goes on without it; one that holds the value is cut, and recorded."""
+
+    async def work(broker: Running) -> None:
+        await broker.report(egress=["API"])
+        broker.api.script = lambda _got: reply(body, 200, f"Content-Encoding: {coding}")
+        answer = await broker.ask("GET", "/egress/API/x")
+        assert VALUE.encode() not in answer.body
+        assert answer.cut == (shown is None)
+        if shown is not None:
+            assert answer.body == shown
+            assert answer.all("content-encoding") == ([] if coding == "gzip" else [coding])
+        await asyncio.sleep(0.05)
+        assert broker.log.records[-1].reason is reason
+
+    run(work)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+NAME = st.sampled_from(["inference", "egress", "x", "X", ""]) | st.text(max_size=70)
+ENTRY = st.fixed_dictionaries(
+    {"name": NAME, "broker": st.sampled_from(["lobby", "other"])},
+    optional={"scope": st.lists(st.sampled_from(["agent", "a b", ""]) | st.text(), max_size=3) | JSON},
+)
+REPORT = st.fixed_dictionaries({"capabilities": st.lists(ENTRY, max_size=4)}) | JSON
+
+
+def test_a_report_is_taken_or_refused_whatever_it_is(run: Run) -> None:
+    """200, 400 or 413; what is kept was reported, for this broker, and nothing of it is more than that."""
+
+    async def work(broker: Running) -> None:
+        bodies: list[bytes] = []
+
+        @settings(max_examples=150, deadline=None, database=None)
+        @given(REPORT.map(lambda document: json.dumps(document).encode()) | st.binary())
+        def draw(body: bytes) -> None:
+            bodies.append(body)
+
+        draw()
+        bodies.append(json.dumps({"capabilities": [{"name": "x", "broker": "lobby", "scope": ["y" * 32768]}]}).encode())
+        statuses = set()
+        for body in bodies:
+            answer = await broker.ask("POST", "/api/box/declaration", body=body)
+            statuses.add(answer.status)
+            assert answer.status in (200, 400, 413), (body, answer)
+            if answer.status != 200:
+                assert answer.message
+                continue
+            reported: dict[str, set[str]] = {}
+            for entry in json.loads(body)["capabilities"]:
+                if entry.get("broker") == "lobby":
+                    reported.setdefault(entry["name"], set()).update(entry.get("scope") or ())
+            for kept in answer.json["capabilities"]:
+                assert kept["broker"] == "lobby"
+                assert set(kept["scope"]) <= reported[kept["name"]]
+        assert statuses == {200, 400, 413}
+        assert not broker.api.got
+
+    run(work)

@@ -1,0 +1,189 @@
+"""What an isolated program sees, and what makes that impossible."""
+
+from pathlib import Path
+
+import pytest
+
+from proxy.run.bubblewrap import arguments, can_forbid_nesting
+from proxy.run.view import Empty, IsolationRefused, Link, Mount, Show, Wish, view
+
+
+def wish(root: Path, **changes: object) -> Wish:
+    """A wish with everything in `root`, which stands for a disk."""
+    for name in ("work/conf", "home", "state/trust", "python", "elsewhere/keys"):
+        (root / name).mkdir(parents=True, exist_ok=True)
+    values: dict[str, object] = {
+        "work": root / "work",
+        "home": root / "home",
+        "show": (),
+        "interpreter": (root / "python",),
+        "ours": (),
+        "rules": (),
+        "secrets": (),
+        "state": root / "state",
+        "trust": root / "state" / "trust",
+        "extra": (),
+    }
+    return Wish(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def after(mounts: tuple[Mount, ...], path: Path) -> tuple[Mount, ...]:
+    """The mounts behind the one of `path`."""
+    paths = [mount.path for mount in mounts]
+    return mounts[paths.index(path) + 1 :]
+
+
+def test_the_system_is_read_only_and_what_is_private_is_empty(tmp_path: Path) -> None:
+    """Only the working directory is writable, and nothing of the host's `/tmp`, `/run`, `/var` or home is there."""
+    mounts = view(wish(tmp_path))
+    assert [mount.path for mount in mounts if isinstance(mount, Show) and mount.writable] == [tmp_path / "work"]
+    assert Show(Path("/usr"), Path("/usr")) in mounts
+    for path in ("/tmp", "/var", "/run", tmp_path / "home"):
+        assert Empty(Path(path)) in mounts
+    assert not any(str(mount.path).startswith(("/proc", "/sys", "/dev", "/boot")) for mount in mounts)
+
+
+@pytest.mark.parametrize(
+    ("secret", "closed"),
+    [
+        pytest.param("work/conf/token", "work/conf", id="in-the-working-directory"),
+        pytest.param("elsewhere/keys/token", None, id="not-shown"),
+        pytest.param("home/token", None, id="in-the-home"),
+    ],
+)
+@pytest.mark.parametrize("shown", [True, False])
+def test_directories_with_secrets_are_closed(tmp_path: Path, secret: str, closed: str | None, shown: bool) -> None:
+    """The directory of each secret that would be seen is empty and stays so, also where somebody shows what is around
+    it."""
+    made = wish(tmp_path, secrets=(tmp_path / secret,), show=(tmp_path / "elsewhere",) if shown else ())
+    mounts = view(made)
+    wanted = closed or ("elsewhere/keys" if shown and secret.startswith("elsewhere") else None)
+    assert [mount.path for mount in mounts if mount == Empty(mount.path, closed=True)] == (
+        [tmp_path / wanted] if wanted else []
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        pytest.param({"work": "/"}, "which others use", id="root"),
+        pytest.param({"work": "/tmp"}, "which others use", id="tmp"),
+        pytest.param({"work": "/proc/self"}, "which others use", id="proc"),
+        pytest.param({"work": "home"}, "holds your home", id="home"),
+        pytest.param({"work": "."}, "holds your home", id="above-the-home"),
+        pytest.param({"work": "state"}, "in the state directory", id="state"),
+        pytest.param({"work": "state/trust"}, "in the state directory", id="below-state"),
+        pytest.param({"secrets": ("work/token",)}, "move it into one of its own", id="secret-beside-the-work"),
+        pytest.param({"secrets": ("/etc/token",)}, "move it into one of its own", id="secret-in-etc"),
+        pytest.param({"show": ("absent",)}, "does not exist", id="show-nothing"),
+    ],
+)
+def test_what_leaves_no_way(tmp_path: Path, changes: dict[str, object], says: str) -> None:
+    """Where nothing can be hidden it is refused, with what would help."""
+    given = {
+        key: tuple(tmp_path / text for text in value) if isinstance(value, tuple) else tmp_path / str(value)
+        for key, value in changes.items()
+    }
+    with pytest.raises(IsolationRefused, match=says):
+        view(wish(tmp_path, **given))
+
+
+@pytest.mark.parametrize("name", ["work/conf/a.grant.yaml", "work/grantproxy.yaml", "work/a/b/c/ca.pem"])
+def test_what_decides_is_read_only_and_stays_where_it_is(tmp_path: Path, name: str) -> None:
+    """Settings and grants in the working directory are mounts, and so is each directory on the way."""
+    file = tmp_path / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    made = wish(tmp_path, rules=(file,))
+    file.touch()
+    behind = after(view(made), tmp_path / "work")
+    way = [parent for parent in reversed(file.parents) if tmp_path / "work" in parent.parents]
+    assert behind[: len(way) + 1] == (
+        *(Show(parent, parent, writable=True) for parent in way),
+        Show(file, file),
+    )
+
+
+@pytest.mark.parametrize("what", ["rules", "secrets", "state"])
+@pytest.mark.parametrize(
+    ("link", "path"),
+    [
+        pytest.param("work/link", "work/link", id="itself"),
+        pytest.param("work/link", "work/link/below/it", id="on-the-way"),
+        pytest.param("work/conf/link", "work/conf/link/below", id="deeper"),
+        pytest.param("elsewhere/link", "elsewhere/link", id="outside"),
+    ],
+)
+def test_links_in_the_working_directory(tmp_path: Path, what: str, link: str, path: str) -> None:
+    """What is named by a link that the program could change is refused; else it is protected where it really is."""
+    made = wish(tmp_path)
+    target = tmp_path / "work" / "deep" / "target"
+    target.mkdir(parents=True)
+    (tmp_path / link).symlink_to(target)
+    given = tmp_path / path
+    made = wish(tmp_path, **{what: given if what == "state" else (given,)})
+    if link.startswith("work"):
+        with pytest.raises(IsolationRefused, match="is a link in the working directory"):
+            view(made)
+        return
+    covered = {"rules": Show(target, target), "secrets": Empty(target.parent, closed=True)}
+    assert covered.get(what, Empty(target, closed=True)) in view(made)
+
+
+def test_rules_elsewhere_need_no_mount(tmp_path: Path) -> None:
+    """What the program does not see needs no protection."""
+    file = tmp_path / "elsewhere" / "a.yaml"
+    file.parent.mkdir(parents=True)
+    file.touch()
+    assert file not in [mount.path for mount in view(wish(tmp_path, rules=(file,)))]
+
+
+def test_state_in_the_working_directory(tmp_path: Path) -> None:
+    """It is closed, what is public of it is shown again, and our own code there is read-only."""
+    (tmp_path / "work" / "var" / "state" / "trust").mkdir(parents=True)
+    (tmp_path / "work" / ".venv").mkdir()
+    state = tmp_path / "work" / "var" / "state"
+    mounts = view(wish(tmp_path, state=state, trust=state / "trust", ours=(tmp_path / "work" / ".venv",)))
+    assert after(mounts, tmp_path / "work") == (
+        Show(tmp_path / "work" / ".venv", tmp_path / "work" / ".venv"),
+        Show(tmp_path / "work" / "var", tmp_path / "work" / "var", writable=True),
+        Empty(state, closed=True),
+        Show(state / "trust", state / "trust"),
+    )
+
+
+def test_the_command_line_of_bubblewrap() -> None:
+    """Each mount in its order; what is closed, and the root, is read-only at the end; no capability; a session of its
+    own where the terminal could be written to."""
+    mounts = (
+        Link(Path("/bin"), "usr/bin"),
+        Show(Path("/usr"), Path("/usr")),
+        Empty(Path("/tmp")),
+        Show(Path("/w"), Path("/w"), writable=True),
+        Empty(Path("/w/s"), closed=True),
+    )
+    line = " ".join(arguments("bwrap", mounts, Path("/w"), session=True, nested=True))
+    assert line.startswith("bwrap --unshare-user --unshare-net --unshare-pid --unshare-ipc --unshare-uts ")
+    for part in ("--die-with-parent", "--cap-drop ALL", "--new-session", "--disable-userns", "--as-pid-1"):
+        assert f" {part} " in line
+    assert line.endswith(
+        " --symlink usr/bin /bin --ro-bind /usr /usr --perms 1777 --tmpfs /tmp --bind /w /w --perms 0700 --tmpfs /w/s"
+        " --dev /dev --proc /proc --remount-ro /w/s --remount-ro / --chdir /w --"
+    )
+    plain = arguments("bwrap", (), Path("/w"), session=False, nested=False)
+    assert not {"--new-session", "--disable-userns"} & set(plain)
+
+
+@pytest.mark.parametrize(
+    ("version", "can"),
+    [
+        ("bubblewrap 0.8.0\n", True),
+        ("bubblewrap 0.11.0", True),
+        ("bubblewrap 1.0.0", True),
+        ("bubblewrap 0.6.1", False),
+        ("bubblewrap", False),
+        ("", False),
+    ],
+)
+def test_versions(version: str, can: bool) -> None:
+    """--disable-userns came with 0.8; what cannot be read has it not."""
+    assert can_forbid_nesting(version) is can
