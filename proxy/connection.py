@@ -12,9 +12,8 @@ from typing import Any, Final, final
 
 from mitmproxy import options
 from mitmproxy.connection import ConnectionState
-from mitmproxy.master import Master
 from mitmproxy.proxy import commands, events, mode_specs
-from mitmproxy.proxy.mode_servers import ProxyConnectionHandler
+from mitmproxy.proxy.server import LiveConnectionHandler
 from mitmproxy.proxy.server_hooks import ClientConnectedHook, ClientDisconnectedHook
 
 from addons.exchange import Exchange, client_left
@@ -24,6 +23,7 @@ from addons.ports import NO_FLIGHTS, Flights
 from addons.send import failure
 from addons.streams import ClientLeft, ClientSide
 from grants.decision import Deny, Reason
+from proxy.master import Master
 from proxy.tasks import spawn
 from proxy.unsent import ClientWriter, Unsent
 from proxy.upstream.failures import shutting_down
@@ -49,7 +49,7 @@ def table(addons: Sequence[object]) -> Table:
 
 
 @final
-class ClientConnection(ProxyConnectionHandler):
+class ClientConnection(LiveConnectionHandler):
     """mitmproxy's handler of one client connection.
 
     Args:
@@ -69,7 +69,8 @@ class ClientConnection(ProxyConnectionHandler):
     ) -> None:
         self._writer = ClientWriter(writer, unsent)
         regular = mode_specs.ProxyMode.parse("regular")
-        super().__init__(master, reader, self._writer, opts, regular)  # type: ignore[no-untyped-call]
+        super().__init__(reader, self._writer, opts, regular)  # type: ignore[arg-type]  # it stands in for one
+        self._master = master
         self._steps = steps
         self._flights = flights
         self._patience = unsent.patience
@@ -144,7 +145,7 @@ class ClientConnection(ProxyConnectionHandler):
         steps = self._steps.get(type(hook))
         if not isinstance(hook, ExchangeHook) or steps is None:
             if steps is None:
-                await super().handle_hook(hook)
+                await self._master.addons.handle_lifecycle(hook)
             return
         exchange = hook.exchange
         self._begun = None

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, final
 
-from mitmproxy.master import Master
 from mitmproxy.proxy.layer import Layer, NextLayer
 
 from addons.exchange import Arrival
@@ -20,6 +19,7 @@ from addons.record import Mode
 from grants.message import Authority
 from proxy.acceptor import Acceptor
 from proxy.connection import ClientConnection, Table
+from proxy.master import Master
 from proxy.settings.model import TcpListen
 from proxy.sockets import Listener
 from proxy.tasks import spawn

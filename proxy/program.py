@@ -26,7 +26,7 @@ from proxy.decisionlog.writer import STDOUT
 from proxy.descriptors import raise_limit
 from proxy.fronts import Bind, Fronts, bind_fronts
 from proxy.listeners import Listeners
-from proxy.master import make_master
+from proxy.master import Master
 from proxy.reload import ReloadRefused, Reloads
 from proxy.seat import Seat, pool_part, unsent_part
 from proxy.services import Prepared, Services
@@ -165,7 +165,7 @@ class Program:
         decisions = self._log if told is None else Told(self._log, told)
         audit = Audit(decisions, self._key, self._terse, flights=self._listeners.flights)
         addons = chain(Front(self._listeners.pick), audit)
-        master = make_master(addons)
+        master = Master(addons)
         work: list[asyncio.Task[None]] = []
         admin: AdminServer | None = None
         try:

@@ -147,10 +147,11 @@ class RequestReader:
         end = buffer.find(b"\r\n\r\n", max(0, self._scanned - 3))
         if end < 0:
             self._scanned = len(buffer)
-            if len(buffer) > self._max_head:
-                return unreadable(Reason.HEAD_TOO_LARGE, f"a request head has at most {self._max_head} bytes", 431)
+            # What is no head at all is called so, in however large pieces it comes.
             if (early := _hopeless(buffer)) is not None:
                 return early
+            if len(buffer) > self._max_head:
+                return unreadable(Reason.HEAD_TOO_LARGE, f"a request head has at most {self._max_head} bytes", 431)
             return None
         raw = bytes(buffer[: end + 4])
         del buffer[: end + 4]

@@ -26,7 +26,7 @@ from grants.message import Origin
 from grants.secret import Secret
 from proxy.connection import table
 from proxy.listeners import Listeners
-from proxy.master import make_master
+from proxy.master import Master
 from proxy.settings.model import TcpListen
 from proxy.sockets import Listener, bind
 from proxy.tls.ca import load_ca
@@ -185,7 +185,7 @@ async def running(
     listeners = Listeners(policies=policies, limits=limits or Limits(), certificates=Leaves(ca), clients=clients)
     audit = Audit(log, b"k" * 32)
     addons = list(arrange(list(chain(Front(listeners.pick), audit))))
-    master = make_master(addons)
+    master = Master(addons)
     bound: tuple[Listener, Listener] = (
         bind(TcpListen(host="127.0.0.1", port=0), setting="proxy"),
         bind(TcpListen(host="127.0.0.1", port=0), setting="endpoints[0].listen", endpoint="api"),
