@@ -33,6 +33,7 @@ help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 setup: $(VENV)/.ready  ## make .venv with everything; again only when the lock or the project file changes
+	@$(if $(filter setup,$(MAKECMDGOALS)),echo 'the program is $(BIN)/grantproxy: export PATH="$(abspath $(BIN)):$$PATH"',:)
 
 $(VENV)/.ready: requirements/dev.txt pyproject.toml
 	@$(find_python)

@@ -1,6 +1,8 @@
 """What ships: the typing marker, schemas, locks with hashes and no address in them, one version."""
 
 import re
+import shutil
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -35,3 +37,12 @@ def test_the_lock_covers_the_project() -> None:
 def test_packages_are_typed(package: str) -> None:
     """Types are part of what ships (PEP 561)."""
     assert (ROOT / package / "py.typed").exists()
+
+
+def test_setup_says_where_the_program_is() -> None:
+    """`make setup` ends with the line that puts the program on the path."""
+    make = shutil.which("make")
+    if make is None:
+        pytest.skip("there is no make")
+    done = subprocess.run([make, "-n", "setup"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert f'export PATH="{ROOT}/.venv/bin:$PATH"' in done.stdout
