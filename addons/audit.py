@@ -156,6 +156,7 @@ class Audit:
             final_route=last.operation.route.template if last is not None else None,
             final_resource_digest=self._resource(last),
             status=status,
+            upstream_status=exchange.upstream_status,
             bytes_out=exchange.bytes_out,
             bytes_in=exchange.bytes_in,
             duration_ms=round((monotonic() - exchange.started) * 1000, 3),

@@ -9,7 +9,7 @@ from grants.decision import Reason, Rule
 from grants.message import Outgoing, Response
 from grants.secret import Secret
 
-from .record import Record
+from .record import Record, TlsCause
 
 if TYPE_CHECKING:
     from .exchange import Exchange
@@ -19,14 +19,15 @@ class UpstreamFailed(Exception):
     """No complete answer came. Carries the words for the record; never any text of the cause.
 
     `rule` is UPSTREAM_ERROR, TRANSPORT, RESPONSE_SIZE, DENIED (an inside address: 403) or FAULT (500); else `status`
-    is 502, 503 or 504.
+    is 502, 503 or 504. `tls` says why a handshake failed, where one did.
     """
 
-    def __init__(self, rule: Rule, reason: Reason, status: int = 502) -> None:
+    def __init__(self, rule: Rule, reason: Reason, status: int = 502, *, tls: TlsCause | None = None) -> None:
         super().__init__(reason.value)
         self.rule = rule
         self.reason = reason
         self.status = status
+        self.tls = tls
 
 
 class Upstream(Protocol):
