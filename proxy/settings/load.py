@@ -19,6 +19,7 @@ from proxy.settings.files import Unreadable, read_bounded
 from proxy.settings.grantfiles import Grants
 from proxy.settings.model import Audit, Limits, Settings, Sync
 from proxy.settings.tunnels import load_tunnels
+from proxy.settings.usable import hold_usable
 from proxy.settings.values import (
     ValueInvalid,
     parse_duration,
@@ -77,6 +78,7 @@ def settings_of(place: Place, *, directory: Path) -> Settings:
     hold_variables(endpoints)
     hold_tunnels(rules, endpoints)
     hold_listeners(place, endpoints, directory)
+    noticed = hold_usable(endpoints, front=place.has("proxy"))
     problems = (*in_file_order(place.report.problems), *grants.problems)
     if problems:
         raise SettingsInvalid(problems)
@@ -92,6 +94,7 @@ def settings_of(place: Place, *, directory: Path) -> Settings:
         boxes=boxes,
         broker=broker,
         workers=workers,
+        notices=in_file_order(noticed),
     )
 
 

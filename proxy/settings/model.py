@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, final
 from grants.addresses import is_address
 from grants.message import Authority, Origin
 from grants.model import Grant
+from grants.problems import Problem
 
 if TYPE_CHECKING:
     from proxy.settings.broker_model import BoxAnthropic, BoxFountain, BrokerSettings
@@ -236,6 +237,7 @@ class Settings:
         boxes: the clients that are known; with none, whoever reaches a listener is let in, and all are local.
         broker: the front that speaks the broker protocol; None switches it off.
         workers: processes that share the work; 1: the one that was started does it all.
+        notices: what whoever wrote this should know, each with its place.
     """
 
     state: Path
@@ -249,3 +251,4 @@ class Settings:
     boxes: tuple[BoxSettings, ...] = ()
     broker: "BrokerSettings | None" = None
     workers: int = 1
+    notices: tuple[Problem, ...] = field(default=(), compare=False)

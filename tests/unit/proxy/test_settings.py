@@ -121,7 +121,7 @@ def test_what_is_left_out_has_its_usual_value(here: Path) -> None:
 @pytest.mark.parametrize("count", [1, 2, 64])
 def test_workers(here: Path, count: int) -> None:
     """One to 64; more than one need a log that is a file."""
-    (here / "s.yaml").write_text(f"endpoints: [{ENDPOINT}]\nworkers: {count}\n")
+    (here / "s.yaml").write_text(f"proxy: 127.0.0.1:0\nendpoints: [{ENDPOINT}]\nworkers: {count}\n")
     assert load_settings(Path("s.yaml")).workers == count
 
 
