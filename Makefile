@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup run test check lint types architecture coverage conformance bench soak lock clean
+.PHONY: help setup run test check lint types architecture coverage conformance bench bench-chart soak lock clean
 
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -33,6 +33,7 @@ help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 setup: $(VENV)/.ready  ## make .venv with everything; again only when the lock or the project file changes
+	@$(if $(filter setup,$(MAKECMDGOALS)),echo 'the program is $(BIN)/grantproxy: export PATH="$(abspath $(BIN)):$$PATH"',:)
 
 $(VENV)/.ready: requirements/dev.txt pyproject.toml
 	@$(find_python)
@@ -70,9 +71,14 @@ coverage: setup  ## branch coverage of grants and addons, at least COVERAGE perc
 conformance: setup  ## the broker protocol's checks; BROKER_URL=https://... asks a broker that runs already
 	@BROKER_URL="$(BROKER_URL)" $(PYTEST) -q -n 0 tests/conformance/broker/test_broker.py $(ARGS)
 
-bench: setup  ## measure the core and each front beside plain mitmdump
+bench: setup  ## measure the core, then each front beside mitmdump and nginx; ARGS=--quick takes about a minute
 	@$(PYTEST) -q -n 0 --benchmark-enable --benchmark-only -m "" tests/bench
-	if [ -f tests/bench/fronts.py ]; then $(BIN)/python tests/bench/fronts.py $(ARGS); fi
+	PYTHONPATH=.:tests $(BIN)/python -m bench $(ARGS)
+
+bench-chart: setup  ## chart and table of docs/performance.md, from the FILE of `make bench ARGS="--json FILE"`
+	@$(BIN)/python -c 'import matplotlib' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bench.txt
+	PYTHONPATH=.:tests $(BIN)/python -m bench.chart "$(or $(FILE),docs/performance.json)" docs/performance.png
+	PYTHONPATH=.:tests $(BIN)/python -m bench.report "$(or $(FILE),docs/performance.json)" >docs/performance.txt
 
 soak: setup  ## long runs that look for leaks of memory and descriptors
 	@$(PYTEST) -q -n 0 -m soak --timeout 3600 tests $(ARGS)
@@ -84,6 +90,7 @@ lock: setup  ## resolve the lock files again, with hashes
 	compile=".cache/lock/bin/uv pip compile --quiet --universal --python-version 3.12 --generate-hashes --no-annotate --no-header --no-emit-index-url $(if $(UPGRADE),--upgrade)"
 	$$compile pyproject.toml -o requirements/runtime.txt
 	$$compile pyproject.toml --group dev -c requirements/runtime.txt -o requirements/dev.txt
+	$$compile pyproject.toml --extra bench -c requirements/dev.txt -o requirements/bench.txt
 
 clean:  ## remove what the targets made
 	@rm -rf $(VENV) .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .coverage.* build dist *.egg-info

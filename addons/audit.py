@@ -12,7 +12,7 @@ from grants.resource import resource_digest
 
 from .exchange import Exchange
 from .policy import Judged
-from .ports import DecisionLog, LogUnavailable
+from .ports import NO_FLIGHTS, DecisionLog, Flights, LogUnavailable
 from .record import EndedBy, Event, Mode, Record, Signal
 from .refusal import broker_refusal, refusal
 from .reply import BARE_500, reply_bytes
@@ -40,6 +40,7 @@ class Audit:
     decisions: DecisionLog
     key: bytes = field(repr=False)
     terse: bool = False
+    flights: Flights = NO_FLIGHTS
 
     async def broker_connect(self, exchange: Exchange) -> None:
         """An intercepted tunnel leaves a record only when it is refused: its requests leave theirs.
@@ -75,6 +76,7 @@ class Audit:
             exchange.deny(log_unavailable())
             return False
         exchange.opened = True
+        self.flights.opened(exchange)
         return True
 
     def _end(self, exchange: Exchange) -> None:
@@ -154,6 +156,7 @@ class Audit:
             final_route=last.operation.route.template if last is not None else None,
             final_resource_digest=self._resource(last),
             status=status,
+            upstream_status=exchange.upstream_status,
             bytes_out=exchange.bytes_out,
             bytes_in=exchange.bytes_in,
             duration_ms=round((monotonic() - exchange.started) * 1000, 3),

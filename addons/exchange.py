@@ -62,7 +62,7 @@ class Exchange:
         call: what the broker found that the request asks of it.
         own: the broker's own steps answer it, or say how it is relayed: there is no grant to ask.
         endpoint: what records call the part of the broker that is asked, where no service is known.
-        labels: what records say of the broker's rule, or of a handshake that failed.
+        labels: what records say of the broker's rule, or of a handshake that failed, with the client or the upstream.
         methods: what a refusal with 405 says that the path takes.
         granted: the operation that the head was granted.
         body_limit: bytes of body that may be held; None while nobody has said that one may be.
@@ -76,6 +76,7 @@ class Exchange:
         body_prefix: the beginning of a body that is relayed, where it is captured.
         client: the client's side of a stream, where the exchange may be streamed.
         status: of the answer that is being streamed.
+        upstream_status: of the upstream's last answer, shown or not.
         opened: a stream was opened, after its decision record; its end record is still to come, and there is no reply.
         ended_by: the side that ended the stream in good order; None while it has not.
         reply: the bytes for the client, set only once the record is in the log.
@@ -117,6 +118,7 @@ class Exchange:
     announced: int | None = 0
     body_prefix: bytearray = field(default_factory=bytearray, repr=False)
     status: int | None = None
+    upstream_status: int | None = None
     opened: bool = False
     ended_by: EndedBy | None = None
     reply: bytes | None = field(default=None, repr=False)

@@ -8,36 +8,37 @@ from .exchange import Exchange
 
 
 @dataclass
-class BrokerConnectHook(StartHook):
+class ExchangeHook(StartHook):
+    """A hook about one exchange. The front goes on when it is answered."""
+
+    exchange: Exchange
+    name = ""
+    blocking = True
+
+
+@dataclass
+class BrokerConnectHook(ExchangeHook):
     """A CONNECT head was read: may a tunnel to an endpoint be opened, to be intercepted?"""
 
-    exchange: Exchange
     name = "broker_connect"
-    blocking = True
 
 
 @dataclass
-class BrokerTunnelHook(StartHook):
+class BrokerTunnelHook(ExchangeHook):
     """An opaque tunnel is open: carry it until it ends."""
 
-    exchange: Exchange
     name = "broker_tunnel"
-    blocking = True
 
 
 @dataclass
-class BrokerHeadHook(StartHook):
+class BrokerHeadHook(ExchangeHook):
     """The head of a request with a body was read: may the body be read, and how much of it?"""
 
-    exchange: Exchange
     name = "broker_head"
-    blocking = True
 
 
 @dataclass
-class BrokerRequestHook(StartHook):
+class BrokerRequestHook(ExchangeHook):
     """A request is complete, or refused: answer and record it."""
 
-    exchange: Exchange
     name = "broker_request"
-    blocking = True

@@ -3,27 +3,31 @@
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, final
+from typing import TYPE_CHECKING, Final, Protocol, final
 
 from grants.decision import Reason, Rule
 from grants.message import Outgoing, Response
 from grants.secret import Secret
 
-from .record import Record
+from .record import Record, TlsCause
+
+if TYPE_CHECKING:
+    from .exchange import Exchange
 
 
 class UpstreamFailed(Exception):
     """No complete answer came. Carries the words for the record; never any text of the cause.
 
     `rule` is UPSTREAM_ERROR, TRANSPORT, RESPONSE_SIZE, DENIED (an inside address: 403) or FAULT (500); else `status`
-    is 502, 503 or 504.
+    is 502, 503 or 504. `tls` says why a handshake failed, where one did.
     """
 
-    def __init__(self, rule: Rule, reason: Reason, status: int = 502) -> None:
+    def __init__(self, rule: Rule, reason: Reason, status: int = 502, *, tls: TlsCause | None = None) -> None:
         super().__init__(reason.value)
         self.rule = rule
         self.reason = reason
         self.status = status
+        self.tls = tls
 
 
 class Upstream(Protocol):
@@ -106,3 +110,38 @@ class Certificates(Protocol):
     def server_name(self, connection: ssl.SSLObject) -> str | None:
         """The server name that the client of a connection sent, lower case, after its handshake."""
         ...
+
+
+class Flights(Protocol):
+    """Notes which requests are in flight where another process can read it, so that what a process which is killed
+    can no longer record is recorded all the same. Nothing here waits, or raises.
+    """
+
+    def begin(self, exchange: "Exchange") -> None:
+        """A decision record of it is to come. It may have been noted already."""
+        ...
+
+    def opened(self, exchange: "Exchange") -> None:
+        """Its decision record is in the log, and its end record is to come."""
+        ...
+
+    def done(self, exchange: "Exchange") -> None:
+        """Nothing more of it is to come."""
+        ...
+
+
+@final
+class _NoFlights:
+    """The process is alone: what it leaves behind, nobody could record."""
+
+    def begin(self, exchange: "Exchange") -> None:
+        """Nothing."""
+
+    def opened(self, exchange: "Exchange") -> None:
+        """Nothing."""
+
+    def done(self, exchange: "Exchange") -> None:
+        """Nothing."""
+
+
+NO_FLIGHTS: Final[Flights] = _NoFlights()

@@ -1,8 +1,9 @@
 """The decision record: metadata only, by its type. Source: "Decision log" in docs/reference/records.md."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import final
+
+from grants.immutable import immutable
 
 
 class Event(StrEnum):
@@ -34,6 +35,31 @@ class EndedBy(StrEnum):
 TLS_ALERT = "tls-alert:"
 """Begins the label of a failed handshake; behind it what the client said, such as `unknown-ca`."""
 
+UPSTREAM_TLS = "upstream-tls:"
+"""Begins the label of a failed handshake with the upstream; behind it a word of `TlsCause`."""
+
+
+class TlsCause(StrEnum):
+    """Why TLS to an upstream did not come about. The values are log text: add, never rename."""
+
+    UNKNOWN_CA = "unknown-ca"
+    NAME_MISMATCH = "name-mismatch"
+    EXPIRED = "expired"
+    NOT_YET_VALID = "not-yet-valid"
+    CERTIFICATE = "bad-certificate"
+    """Another fault of the certificate or its chain."""
+    VERSION = "protocol-version"
+    """The two sides have no version or cipher of TLS in common."""
+    PROTOCOL = "application-protocol"
+    """The upstream chose another protocol than HTTP/1.1."""
+    NO_TLS = "not-tls"
+    """What came is no TLS."""
+    ALERT = "refused-by-upstream"
+    """The upstream ended the handshake with an alert, as one does that wants a client's certificate."""
+    CLOSED = "closed"
+    """The connection ended in the handshake."""
+    OTHER = "other"
+
 
 class Signal(StrEnum):
     """What a reader of the log wants to filter by."""
@@ -46,7 +72,7 @@ class Signal(StrEnum):
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True)
+@immutable
 class Record:
     """One record, less what the log itself adds (`ts`, `seq`, `chain`, `prev`).
 
@@ -60,6 +86,7 @@ class Record:
         route: the route's template.
         resource_digest: keyed digest of the object that the path parameters name.
         status: the status that the client is answered with.
+        upstream_status: the status of the upstream's last answer, or None where there was none.
         bytes_out: body bytes sent upstream. bytes_in: body bytes received from it.
         duration_ms: from the head to the record.
         secret_refs: names of references that were used.
@@ -87,6 +114,7 @@ class Record:
     final_route: str | None = None
     final_resource_digest: str | None = None
     status: int | None = None
+    upstream_status: int | None = None
     bytes_out: int = 0
     bytes_in: int = 0
     duration_ms: float = 0.0

@@ -21,7 +21,7 @@ from .pump import first, leaves, pump, read_within
 from .record import EndedBy
 from .relay_head import answer_head
 from .relay_rules import TRUSTED, RelayRules, Screen, Withheld
-from .send import at_capacity, failure
+from .send import at_capacity, deny_failed
 from .streams import ClientChannel, ClientLeft, UpstreamStream
 
 _ENDS: Final = (TimeoutError, ClientLeft, UpstreamFailed, Withheld)
@@ -72,7 +72,7 @@ class Relay:
                 connect_timeout=way.connect_timeout,
             )
         except UpstreamFailed as failed:
-            exchange.deny(failure(failed, None))
+            deny_failed(exchange, failed, None)
             return
         try:
             await self._carry(exchange, service, way, client, stream, rules)
@@ -112,7 +112,7 @@ class Relay:
             self._left(exchange, client)
         elif not exchange.opened:
             late = UpstreamFailed(Rule.UPSTREAM_ERROR, Reason.TIMEOUT, 504)
-            exchange.deny(failure(first(causes, UpstreamFailed) or late, None))
+            deny_failed(exchange, first(causes, UpstreamFailed) or late, None)
 
     def _left(self, exchange: Exchange, client: ClientChannel) -> None:
         """The client ended it. What was whole was sent, and is recorded as that; what was not is refused."""
@@ -154,6 +154,7 @@ class Relay:
         rules: RelayRules,
     ) -> None:
         received = await stream.head()
+        exchange.upstream_status = received.status
         method = b"" if exchange.head is None else exchange.head.method
         head = rules.shown(received, bodiless=method == b"HEAD" or received.status in (204, 304))
         if isinstance(head, Deny):

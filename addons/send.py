@@ -27,7 +27,7 @@ from .guard import fail_closed
 from .inject import with_injected
 from .policy import Judged, Service
 from .ports import Held, LogUnavailable, UpstreamFailed
-from .record import Event
+from .record import UPSTREAM_TLS, Event
 
 # An answer that may turn out to be a redirect is read this far, in bytes, even where the operation allows less.
 _INTERMEDIATE_BYTES: Final = 64 * 1024
@@ -126,9 +126,10 @@ class Send:
                 )
             except UpstreamFailed as failed:
                 exchange.bytes_out -= size if failed.reason in _UNSENT else 0
-                exchange.deny(failure(failed, operation.name))
+                deny_failed(exchange, failed, operation.name)
                 return
             exchange.bytes_in += len(response.body)
+            exchange.upstream_status = response.status
             step = next_hop(chain, response)
             if isinstance(step, NotRedirect):
                 checked = await _checked(operation, sealed.request.method, response, held.needles)
@@ -177,6 +178,13 @@ def at_capacity(name: str) -> Deny:
     """The refusal while an endpoint has as many requests in flight as it may."""
     detail = f"endpoint `{name}` has as many requests under way as it may; try again shortly"
     return Deny(rule=Rule.DENIED, reason=Reason.CAPACITY, status=503, detail=detail)
+
+
+def deny_failed(exchange: Exchange, failed: UpstreamFailed, operation: str | None) -> None:
+    """Refuse for an upstream that gave no complete answer. Why a handshake with it failed is for the record alone."""
+    if failed.tls is not None and not exchange.settled:
+        exchange.labels = (*exchange.labels, f"{UPSTREAM_TLS}{failed.tls}")
+    exchange.deny(failure(failed, operation))
 
 
 def failure(failed: UpstreamFailed, operation: str | None) -> Deny:

@@ -23,6 +23,11 @@ class ClientSide(Protocol):
         """Send by `output`, which waits until the client has taken enough, and half-close by `end`."""
         ...
 
+    @property
+    def full(self) -> bool:
+        """So much is held that nothing more should be read from the client."""
+        ...
+
     async def room(self) -> None:
         """Wait until more may be read from the client."""
         ...

@@ -7,7 +7,7 @@ Source: "The order of the checks" in docs/reference/matching.md.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import final
 
 from .decision import Deny, Reason, Rule
@@ -15,6 +15,7 @@ from .endpoint import Endpoint
 from .entity import check_announced, too_large
 from .framing import read_framing
 from .headers import check_headers
+from .immutable import immutable
 from .index import Entry
 from .message import Authority, Fields, Origin, Outgoing, RequestHead
 from .misses import no_operation
@@ -26,7 +27,7 @@ from .text import listed, quoted
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True)
+@immutable
 class Granted:
     """A request whose head is authorized; its body is not judged yet.
 
@@ -59,7 +60,7 @@ class Granted:
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True)
+@immutable
 class Allow:
     """A request that may be sent once its references are replaced."""
 

@@ -134,6 +134,7 @@ class Reason(StrEnum):
     CLIENT_SLOW = "client-slow"
     CAPACITY = "capacity"
     SHUTDOWN = "shutdown"
+    WORKER_LOST = "worker-lost"
 
 
 @final

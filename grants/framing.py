@@ -4,10 +4,10 @@ Source: "Headers" in docs/reference/matching.md; RFC 9110, 7.6.1 and 10.1.1; RFC
 """
 
 import re
-from dataclasses import dataclass
 from typing import Final, final
 
 from .decision import Deny, Reason, Rule
+from .immutable import immutable
 from .message import Fields
 
 HOP_BY_HOP: Final = frozenset(
@@ -36,7 +36,7 @@ _OPTIONS = frozenset({b"", b"close", b"keep-alive"})
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True)
+@immutable
 class Framing:
     """What the connection's fields say.
 

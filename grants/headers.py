@@ -6,11 +6,12 @@ Source: "Headers" in docs/reference/matching.md.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import final
 
 from .decision import Deny, Reason, Rule
 from .framing import Framing
+from .immutable import immutable
 from .message import Fields
 from .model import Operation, ValueRule
 from .references import carries_reference, seen
@@ -19,7 +20,7 @@ from .text import listed, quoted
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True)
+@immutable
 class Forwarded:
     """The fields that an operation takes.
 

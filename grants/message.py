@@ -6,6 +6,8 @@ The core judges these and nothing else: no type of a network library enters it.
 from dataclasses import dataclass, field
 from typing import final
 
+from .immutable import immutable
+
 type Fields = tuple[tuple[bytes, bytes], ...]
 """Field lines, name and value as they came (RFC 9110, 5), outer white space of the value removed."""
 
@@ -41,7 +43,7 @@ class Origin:
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True)
+@immutable
 class RequestHead:
     """A request line and its field lines, as the client sent them (RFC 9112, 3)."""
 
@@ -51,7 +53,7 @@ class RequestHead:
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True)
+@immutable
 class Outgoing:
     """A request as it goes upstream, built from what was authorized.
 
@@ -72,7 +74,7 @@ class Outgoing:
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True)
+@immutable
 class Response:
     """A complete answer of an upstream, before any check.
 
@@ -92,7 +94,7 @@ class Response:
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True)
+@immutable
 class Relay:
     """An answer that may go to the client: checked, identity coding.
 

@@ -14,6 +14,7 @@ from typing import Final, final
 from .authorize import Allow, Granted, authorize_target
 from .decision import Deny, Reason, Rule
 from .endpoint import Endpoint
+from .immutable import immutable
 from .location import resolve
 from .message import Response
 
@@ -25,7 +26,7 @@ _METHODS = frozenset({b"GET", b"HEAD"})
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True)
+@immutable
 class Chain:
     """How far the requests for one client request have got.
 
@@ -46,6 +47,9 @@ class Chain:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotRedirect:
     """The answer is not a redirect: it is the last one."""
+
+
+_NOT_REDIRECT: Final = NotRedirect()
 
 
 @final
@@ -69,7 +73,7 @@ def next_hop(chain: Chain, response: Response) -> NotRedirect | Deny | Hop:
     """
     locations = [value for name, value in response.fields if name.lower() == _LOCATION]
     if response.status not in STATUSES or not locations:
-        return NotRedirect()
+        return _NOT_REDIRECT
     redirects = chain.endpoint.grant.redirects
     if redirects is None:
         return _deny(chain, Reason.REDIRECT_NOT_ALLOWED, "the upstream redirects, and the grant follows no redirects")

@@ -8,11 +8,12 @@ Source: "References" in docs/reference/matching.md.
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from typing import final
 
 from .basic import decode_basic, encode_basic, is_basic
 from .decision import Deny, Reason, Rule
+from .immutable import immutable
 from .message import Fields, Outgoing
 from .secret import Secret
 from .text import listed
@@ -23,7 +24,7 @@ _AUTHORIZATION = b"authorization"
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True)
+@immutable
 class Sealed:
     """A request with its secrets in. Nothing of it may be shown.
 
@@ -71,13 +72,25 @@ def seal(request: Outgoing, held: Mapping[str, Secret], known: frozenset[str]) -
         The request as it goes upstream, or a 502 when a reference has no name, a name that the endpoint does not have,
         or one without a value: then nothing may go upstream.
     """
-    names = referenced(request.fields)
-    if denial := _unresolved(names, held, known):
-        return denial
+    names: dict[str, None] = {}
+    fields: list[tuple[bytes, bytes]] = []
+    for name, value in request.fields:
+        searched = value if name.lower() != _AUTHORIZATION else _searched(_AUTHORIZATION, value)
+        if _MARK not in searched:
+            fields.append((name, value))
+            continue
+        for reference in _REFERENCE.findall(searched):
+            names[reference.decode("ascii")] = None
+        if denial := _unresolved(names, held, known):
+            return denial
+        filled = _REFERENCE.sub(lambda match: held[match[1].decode("ascii")].reveal(), searched)
+        fields.append((name, filled if searched is value else encode_basic(filled)))
     if not names:
         return Sealed(request=request, names=())
-    fields = tuple([(name, _filled(name, value, held)) for name, value in request.fields])
-    return Sealed(request=replace(request, fields=fields), names=names)
+    filled_in = Outgoing(
+        origin=request.origin, method=request.method, target=request.target, fields=tuple(fields), body=request.body
+    )
+    return Sealed(request=filled_in, names=tuple(names))
 
 
 def _searched(name: bytes, value: bytes) -> bytes:
@@ -94,14 +107,6 @@ def _unresolved(names: Iterable[str], held: Mapping[str, Secret], known: frozens
         if name not in held:
             return _deny(Reason.REFERENCE_EMPTY, f"the secret `{name}` has no usable value now; tell the operator")
     return None
-
-
-def _filled(name: bytes, value: bytes, held: Mapping[str, Secret]) -> bytes:
-    if not carries_reference(name.lower(), value):
-        return value
-    plain = _searched(name.lower(), value)
-    filled = _REFERENCE.sub(lambda match: held[match[1].decode("ascii")].reveal(), plain)
-    return filled if plain is value else encode_basic(filled)
 
 
 def _deny(reason: Reason, detail: str) -> Deny:

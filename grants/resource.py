@@ -6,19 +6,19 @@ Source: "Decision log" in docs/reference/records.md.
 """
 
 import hmac
-from collections.abc import Iterable
+from functools import lru_cache
 
 from .message import Origin
 
 
-def resource_digest(key: bytes, origin: Origin, parameters: Iterable[tuple[str, str]]) -> str:
+@lru_cache(maxsize=1024)
+def resource_digest(key: bytes, origin: Origin, parameters: tuple[tuple[str, str], ...]) -> str:
     """HMAC-SHA-256 in hex over the origin and each path parameter's name and value.
 
     Each part is preceded by its length in bytes, so that no two different lists run together into one text.
     """
-    digest = hmac.new(key, digestmod="sha256")
-    for part in (str(origin), *(text for pair in sorted(parameters) for text in pair)):
+    message = bytearray()
+    for part in (str(origin), *[text for pair in sorted(parameters) for text in pair]):
         data = part.encode("utf-8")
-        digest.update(len(data).to_bytes(8, "big"))
-        digest.update(data)
-    return digest.hexdigest()
+        message += len(data).to_bytes(8, "big") + data
+    return hmac.digest(key, message, "sha256").hex()

@@ -54,12 +54,13 @@ class Schema:
         The text names the keyword's place in the schema and holds nothing of `value`.
         """
         try:
-            error = next(iter(self._validator.iter_errors(value)), None)
+            # Most values hold, which takes less to find out than what does not.
+            if self._validator.is_valid(value):
+                return None
+            error = next(iter(self._validator.iter_errors(value)))
         except Exception:
             # A value that the engine cannot even read (a lone surrogate, say) satisfies nothing.
             return "the value cannot be held to the schema"
-        if error is None:
-            return None
         *place, keyword = [str(step) for step in error.schema_path] or ["false"]
         return f"`{keyword}` at `/{'/'.join(place)}` of the schema does not hold"
 

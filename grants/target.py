@@ -8,12 +8,12 @@ Source: "Target" in docs/reference/matching.md.
 """
 
 import re
-from dataclasses import dataclass
 from typing import final
 from urllib.parse import quote, unquote_to_bytes
 
 from .canonical import parse_authority
 from .decision import Deny, Reason, Rule
+from .immutable import immutable
 from .message import Authority
 
 _NO_POSITIONS: frozenset[int] = frozenset()
@@ -27,7 +27,7 @@ _CANONICAL = re.compile(r"[A-Za-z0-9._~:@/-]*")
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True)
+@immutable
 class RequestTarget:
     """A request target as it was asked for.
 
@@ -50,7 +50,7 @@ class RequestTarget:
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True)
+@immutable
 class Target:
     """A target that was authorized: what goes upstream is made from this, never from the client's bytes.
 

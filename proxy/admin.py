@@ -17,9 +17,9 @@ from addons.ports import DecisionLog
 from addons.where import cross_site
 from grants.canonical import parse_authority
 from grants.message import Authority, RequestHead
-from proxy.listeners import Listener
 from proxy.reload import Result
 from proxy.settings.model import Settings, TcpListen, UnixListen
+from proxy.sockets import Listener
 
 _MOST_CONNECTIONS: Final = 64
 _SILENT_SECONDS: Final = 10.0
@@ -35,6 +35,7 @@ class Admin:
         settings: gives the endpoints in force.
         draining: the program is about to end.
         reloaded: the last reload, if there was one.
+        workers: how many processes are to share the work, and how many do now.
         silent: seconds in which a connection asks something, or is closed.
         most: connections at one time.
     """
@@ -44,6 +45,7 @@ class Admin:
     listeners: Callable[[], tuple[Listener, ...]]
     draining: Callable[[], bool]
     reloaded: Callable[[], Result | None]
+    workers: Callable[[], tuple[int, int]] = lambda: (1, 1)
     silent: float = _SILENT_SECONDS
     most: int = _MOST_CONNECTIONS
 
@@ -68,11 +70,14 @@ class Admin:
             }
             for endpoint in self.settings().endpoints
         ]
+        # While one is being replaced the others serve every listener, so the program stays ready.
+        wanted, up = self.workers()
         document = {
             "status": "ready" if not problems else "not ready",
             "problems": problems,
             "listeners": listeners,
             "endpoints": endpoints,
+            "workers": {"wanted": wanted, "up": up},
             "reload": _reload(self.reloaded()),
         }
         return web.json_response(document, status=503 if problems else 200)

@@ -7,21 +7,24 @@ only then its place is free. A hook that has begun ends with its record, also wh
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any, final
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Final, final
 
 from mitmproxy import options
 from mitmproxy.connection import ConnectionState
-from mitmproxy.master import Master
-from mitmproxy.proxy import commands, mode_specs
-from mitmproxy.proxy.mode_servers import ProxyConnectionHandler
+from mitmproxy.proxy import commands, events, mode_specs
+from mitmproxy.proxy.server import LiveConnectionHandler
+from mitmproxy.proxy.server_hooks import ClientConnectedHook, ClientDisconnectedHook
 
 from addons.exchange import Exchange, client_left
 from addons.front.channel import Channel
-from addons.hooks import BrokerConnectHook, BrokerHeadHook, BrokerRequestHook, BrokerTunnelHook
+from addons.hooks import BrokerConnectHook, BrokerHeadHook, BrokerRequestHook, BrokerTunnelHook, ExchangeHook
+from addons.ports import NO_FLIGHTS, Flights
 from addons.send import failure
 from addons.streams import ClientLeft, ClientSide
 from grants.decision import Deny, Reason
+from proxy.master import Master
+from proxy.tasks import spawn
 from proxy.unsent import ClientWriter, Unsent
 from proxy.upstream.failures import shutting_down
 
@@ -30,32 +33,28 @@ log = logging.getLogger(__name__)
 type Step = Callable[[Exchange], Awaitable[None]]
 type Table = dict[type[commands.StartHook], tuple[Step, ...]]
 
+_OURS: Final = (BrokerConnectHook, BrokerHeadHook, BrokerTunnelHook, BrokerRequestHook)
+
 
 def table(addons: Sequence[object]) -> Table:
-    """The steps of each of our hooks in the chain's order, looked up once and not at every request."""
-    return {
+    """The steps of each of our hooks in the chain's order, looked up once and not at every request.
+
+    mitmproxy's hooks of every connection are in it where no addon has a step for them: nobody need be asked.
+    """
+    steps = {
         hook: tuple(getattr(addon, hook.name) for addon in addons if hasattr(addon, hook.name))
-        for hook in (BrokerConnectHook, BrokerHeadHook, BrokerTunnelHook, BrokerRequestHook)
+        for hook in (*_OURS, ClientConnectedHook, ClientDisconnectedHook)
     }
-
-
-async def _guarded(step: Step, exchange: Exchange) -> None:
-    """Run a step. The steps fail closed by themselves; what escapes one refuses, and the last one still records."""
-    try:
-        await step(exchange)
-    except BaseException as error:
-        exchange.fault()
-        log.error("%s: %s outside of the steps", exchange.id, type(error).__name__)  # noqa: TRY400 - values may be secret
-        if isinstance(error, KeyboardInterrupt | SystemExit):
-            raise
+    return {hook: found for hook, found in steps.items() if hook in _OURS or not found}
 
 
 @final
-class ClientConnection(ProxyConnectionHandler):
+class ClientConnection(LiveConnectionHandler):
     """mitmproxy's handler of one client connection.
 
     Args:
         unsent: watches over what the client has not taken.
+        flights: takes note of the requests from the moment that the chain is asked.
     """
 
     def __init__(
@@ -66,69 +65,133 @@ class ClientConnection(ProxyConnectionHandler):
         opts: options.Options,
         steps: Table,
         unsent: Unsent,
+        flights: Flights = NO_FLIGHTS,
     ) -> None:
         self._writer = ClientWriter(writer, unsent)
         regular = mode_specs.ProxyMode.parse("regular")
-        super().__init__(master, reader, self._writer, opts, regular)  # type: ignore[no-untyped-call]
+        super().__init__(reader, self._writer, opts, regular)  # type: ignore[arg-type]  # it stands in for one
+        self._master = master
         self._steps = steps
+        self._flights = flights
         self._patience = unsent.patience
         self._side: ClientSide | None = None
-        # Hooks that mitmproxy was asked for, from that moment on; those of them that can be cut.
-        self._asked = 0
+        # Hooks that a layer asked for, from that moment on; those of them that can be cut.
+        self._tasks: set[asyncio.Task[None]] = set()
         self._running: set[asyncio.Task[Any]] = set()
         self._cut = self._ending = False
         self._begun: Exchange | None = None
         self._quiet: asyncio.Future[None] | None = None
+        # The layer has begun; bytes that it had by way of the reader.
+        self._ready = False
+        self._read = 0
+        self._pausing: asyncio.Task[None] | None = None
 
     # -- hooks --------------------------------------------------------------------------------------------------------
 
     @property
     def active(self) -> int:
         """Requests that have begun and are not answered yet."""
-        return self._asked + (self._begun is not None)
+        return len(self._tasks) + (self._begun is not None)
 
-    def hook_task(self, hook: commands.StartHook) -> Coroutine[Any, Any, None]:
-        """Count a hook before its task first runs, so that between two requests there is no moment without one."""
-        self._asked += 1
-        return self._counted(hook)
+    async def server_event(self, event: events.Event) -> None:
+        """See `ConnectionHandler`. Nothing in it waits, so no event comes in the middle of another."""
+        if isinstance(event, events.DataReceived):
+            self._read += len(event.data)
+        self._handle(event)
+        self._ready = True
 
-    async def _counted(self, hook: commands.StartHook) -> None:
+    def _handle(self, event: events.Event) -> None:
+        """Carry out what the layer makes of an event. mitmproxy's own does the same for every protocol it knows."""
+        self.timeout_watchdog.register_activity()
         try:
-            await super().hook_task(hook)
-        finally:
-            self._asked -= 1
-            if not self._asked and self._quiet is not None and not self._quiet.done():
-                self._quiet.set_result(None)
+            for command in self.layer.handle_event(event):
+                if isinstance(command, commands.SendData):
+                    # The connection may have been closed meanwhile.
+                    if self.client in self.transports and not self._writer.is_closing():
+                        self._writer.write(command.data)
+                elif isinstance(command, commands.StartHook):
+                    self._start(command)
+                elif isinstance(command, commands.RequestWakeup):
+                    self.wakeup_timer.add(spawn(self.wakeup(command), "a deadline of a client connection"))
+                elif isinstance(command, commands.CloseConnection):
+                    if self.client in self.transports:
+                        half = isinstance(command, commands.CloseTcpConnection) and command.half_close
+                        self.close_connection(self.client, half)
+                else:
+                    raise TypeError(f"{type(command).__name__} is nothing that a front asks for")
+        except Exception as error:
+            log.error("%s while a connection was handled; it is closed", type(error).__name__)  # noqa: TRY400 - values may be secret
+            self.abort()
+
+    def _start(self, hook: commands.StartHook) -> None:
+        """Answer a hook in a task of its own, counted from now: between two requests there is no moment without one."""
+        if isinstance(hook, ExchangeHook):
+            self._flights.begin(hook.exchange)
+        task = spawn(self._answer(hook), hook.name)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not self._tasks and self._quiet is not None and not self._quiet.done():
+            self._quiet.set_result(None)
+
+    async def _answer(self, hook: commands.StartHook) -> None:
+        await self.handle_hook(hook)
+        self._handle(events.HookCompleted(hook))
 
     async def handle_hook(self, hook: commands.StartHook) -> None:
         """Run the chain for our hooks, and leave mitmproxy's own to it."""
-        if (steps := self._steps.get(type(hook))) is None:
-            await super().handle_hook(hook)
+        steps = self._steps.get(type(hook))
+        if not isinstance(hook, ExchangeHook) or steps is None:
+            if steps is None:
+                await self._master.addons.handle_lifecycle(hook)
             return
-        exchange: Exchange = hook.args()[0]
+        exchange = hook.exchange
         self._begun = None
         task = asyncio.current_task()
         if task is not None:
             self._running.add(task)
+        watchdog = self.timeout_watchdog
+        watchdog.blocker += 1
+        watchdog.can_timeout.clear()
         try:
-            with self.timeout_watchdog.disarm():
-                await self._prepare(exchange, tunnel=isinstance(hook, BrokerTunnelHook))
-                for step in steps:
-                    await _guarded(step, exchange)
-                    if self._cut:
-                        _tell_cut(exchange)
+            await self._prepare(exchange, tunnel=isinstance(hook, BrokerTunnelHook))
+            await self._run(steps, exchange)
         finally:
+            watchdog.blocker -= 1
+            if not watchdog.blocker:
+                watchdog.register_activity()
+                watchdog.can_timeout.set()
             if task is not None:
                 self._running.discard(task)
         if isinstance(hook, BrokerHeadHook) and exchange.denial is None:
             self._begun = exchange
+        elif not isinstance(hook, BrokerConnectHook) or exchange.tunnel is None:
+            self._flights.done(exchange)
+
+    async def _run(self, steps: Iterable[Step], exchange: Exchange) -> None:
+        """Run every step. They fail closed by themselves; what escapes one refuses, and the last one still records."""
+        for step in steps:
+            try:
+                await step(exchange)
+            except BaseException as error:
+                exchange.fault()
+                log.error("%s: %s outside of the steps", exchange.id, type(error).__name__)  # noqa: TRY400 - values may be secret
+                if isinstance(error, KeyboardInterrupt | SystemExit):
+                    raise
+            if self._cut:
+                _tell_cut(exchange)
 
     async def _prepare(self, exchange: Exchange, *, tunnel: bool) -> None:
         """Hold a request back until the client has read the answers before, and refuse it where nobody waits for it."""
-        try:
-            there = await self._await_reader()
-        except asyncio.CancelledError:
-            there = False
+        there = not self._writer.is_closing()
+        if self._writer.unsent:
+            try:
+                await self._writer.drain()
+                there = not self._writer.is_closing()
+            except (OSError, asyncio.CancelledError):
+                there = False
         if self._cut:
             exchange.deny(_cut())
             exchange.close = True
@@ -142,18 +205,29 @@ class ClientConnection(ProxyConnectionHandler):
             if not there:
                 self.lost()
 
-    async def _await_reader(self) -> bool:
-        """Whether the client is still there, and has taken enough of the answers before."""
-        if self._writer.unsent:
-            try:
-                await self._writer.drain()
-            except OSError:
-                return False
-        return not self._writer.is_closing()
+    def received(self, data: bytes, waited: int) -> bool:
+        """Take what came from the client, past mitmproxy's reader; False where it has to wait its turn there.
+
+        `waited` are the bytes that went into the reader so far: what is still in it goes first.
+        """
+        if not self._ready or waited > self._read or self._pausing is not None:
+            return False
+        if self.client in self.transports:
+            self._handle(events.DataReceived(self.client, data))
+        if self._writer.unsent or (self._side is not None and self._side.full):
+            self._writer.pause_reading()
+            self._pausing = spawn(self._resume(), "the pause of a client connection")
+        return True
+
+    async def _resume(self) -> None:
+        await self.drain_writers()
+        self._pausing = None
+        self._writer.resume_reading()
 
     async def drain_writers(self) -> None:
         """Called after each read from the client: read no further while enough is held, also between two requests."""
-        await super().drain_writers()  # type: ignore[no-untyped-call]
+        if self._writer.unsent or self._writer.is_closing():
+            await super().drain_writers()  # type: ignore[no-untyped-call]
         if self._side is not None:
             await self._side.room()
 
@@ -198,7 +272,7 @@ class ClientConnection(ProxyConnectionHandler):
         if not self._cut:
             self._cut = True
             self._cancel(set(self._running))
-        if not self._asked:
+        if not self._tasks:
             # A request whose body has not come yet is refused, for the record, by the end of the connection.
             self.end()
 
@@ -220,10 +294,12 @@ class ClientConnection(ProxyConnectionHandler):
             await self.handle_client()
         finally:
             self._begun = None
+            if self._pausing is not None:
+                self._pausing.cancel()
             self._writer.close()
             with contextlib.suppress(OSError):
                 await self._writer.wait_closed()
-            if self._asked:
+            if self._tasks:
                 self._quiet = asyncio.get_running_loop().create_future()
                 await self._quiet
 

@@ -1,21 +1,12 @@
-"""Listening sockets and the connections that come in by them.
-
-Sockets are bound before anything else starts, so that an address in use stops the start and names its setting.
-"""
+"""Connections of clients: accepted on each listener, given their layer, and known until they have ended."""
 
 import asyncio
-import contextlib
-import errno
 import logging
-import os
 import socket
-import stat
-from collections.abc import Callable, Coroutine, Iterable
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Final, final
 
-from mitmproxy.master import Master
 from mitmproxy.proxy.layer import Layer, NextLayer
 
 from addons.exchange import Arrival
@@ -23,146 +14,45 @@ from addons.front.base_url import BaseUrlLayer
 from addons.front.connect import ConnectLayer
 from addons.front.layer import Limits
 from addons.policy import Policies
-from addons.ports import Certificates
+from addons.ports import NO_FLIGHTS, Certificates, Flights
 from addons.record import Mode
 from grants.message import Authority
+from proxy.acceptor import Acceptor
 from proxy.connection import ClientConnection, Table
-from proxy.settings.model import Listen, TcpListen, UnixListen
+from proxy.master import Master
+from proxy.settings.model import TcpListen
+from proxy.sockets import Listener
+from proxy.tasks import spawn
 from proxy.unsent import Unsent
 
 log = logging.getLogger(__name__)
 
-_BACKLOG: Final = 1024
 _TICK_SECONDS: Final = 0.02
 _CUT_SECONDS: Final = 5.0
 # For the answers to what was cut, and for what a client that reads was owed.
 _FLUSH_SECONDS: Final = 1.0
 
 
-class ListenFailed(Exception):
-    """An address cannot be listened on. The text names it, its setting and the remedy."""
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listener:
-    """A bound socket.
-
-    Attributes:
-        setting: the setting that asks for it, for messages.
-        endpoint: the endpoint of a base URL, or None for the forward proxy and the admin listener.
-        asked: the address as the settings have it.
-        address: where it really listens (a port 0 is a real one here).
-        broker: it is the broker's.
-        made: tells a Unix socket from another one that has taken its path since.
-    """
-
-    setting: str
-    endpoint: str | None
-    asked: Listen
-    address: Listen
-    sock: socket.socket = field(repr=False)
-    made: tuple[int, ...] | None = field(default=None, repr=False)
-    broker: bool = False
-
-    def remove(self) -> None:
-        """Close the socket, and take its name out of the file system if it is still there."""
-        self.sock.close()
-        if isinstance(self.address, UnixListen):
-            with contextlib.suppress(OSError):
-                if _made(self.address.path) == self.made:
-                    self.address.path.unlink()
-
-    def serves(self, listen: Listen, endpoint: str | None, *, broker: bool = False) -> bool:
-        """Whether it can go on for this setting. Where the port is any, each endpoint has its own."""
-        if isinstance(listen, TcpListen) and listen.port == 0:
-            return self.asked == listen and self.endpoint == endpoint and self.broker == broker
-        return self.asked == listen
-
-    def renamed(self, setting: str, endpoint: str | None, *, broker: bool = False) -> "Listener":
-        """The same socket, for this setting."""
-        return replace(self, setting=setting, endpoint=endpoint, broker=broker)
-
-
-def bind(listen: Listen, *, setting: str, endpoint: str | None = None, broker: bool = False) -> Listener:
-    """Bind and listen.
-
-    Raises:
-        ListenFailed: the address is in use or cannot be had.
-    """
-    try:
-        sock = _unix(listen.path) if isinstance(listen, UnixListen) else _tcp(listen)
-        sock.listen(_BACKLOG)
-    except OSError as error:
-        raise ListenFailed(_explain(listen, setting, error)) from None
-    sock.setblocking(False)
-    address: Listen = listen
-    made = None
-    if isinstance(listen, TcpListen):
-        address = TcpListen(host=listen.host, port=sock.getsockname()[1])
-    else:
-        made = _made(listen.path)
-    return Listener(
-        setting=setting, endpoint=endpoint, asked=listen, address=address, sock=sock, made=made, broker=broker
-    )
-
-
-def _made(path: Path) -> tuple[int, ...]:
-    """An inode's number alone may be used again."""
-    found = path.lstat()
-    return found.st_dev, found.st_ino, found.st_mtime_ns
-
-
-def _tcp(listen: TcpListen) -> socket.socket:
-    sock = socket.socket(socket.AF_INET6 if ":" in listen.host else socket.AF_INET, socket.SOCK_STREAM)
-    try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind((listen.host, listen.port))
-    except OSError:
-        sock.close()
-        raise
-    return sock
-
-
-def _unix(path: Path) -> socket.socket:
-    """A socket for the owner only. One that a dead process left is replaced, a live one is not."""
-    with contextlib.suppress(FileNotFoundError):
-        if stat.S_ISSOCK(path.lstat().st_mode):
-            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-                try:
-                    probe.connect(str(path))
-                except ConnectionRefusedError:
-                    path.unlink()
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    mask = os.umask(0o177)
-    try:
-        sock.bind(str(path))
-    except OSError:
-        sock.close()
-        raise
-    finally:
-        os.umask(mask)
-    return sock
-
-
-def _explain(listen: Listen, setting: str, error: OSError) -> str:
-    if error.errno == errno.EADDRINUSE:
-        return f"`{listen}` (setting `{setting}`) is in use; stop what listens there or choose another port"
-    if error.errno in (errno.EACCES, errno.EPERM):
-        return f"`{listen}` (setting `{setting}`) may not be listened on by this user; choose a port above 1023"
-    return f"`{listen}` (setting `{setting}`) cannot be listened on: {os.strerror(error.errno or 0).lower()}"
-
-
 class _Accepted(asyncio.StreamReaderProtocol):
-    """Tells when the transport of a client connection is closed."""
+    """Hands over what comes from a client at once, and tells when the transport is closed.
 
+    Only what comes before the connection is ready waits in the reader, and the end.
+    """
+
+    on_data: Callable[[bytes, int], bool] | None = None
     on_lost: Callable[[], None] | None = None
+    waited = 0
+
+    def data_received(self, data: bytes) -> None:
+        if self.on_data is None or not self.on_data(data, self.waited):
+            self.waited += len(data)
+            super().data_received(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         if self.on_lost is not None:
             self.on_lost()
-            self.on_lost = None
+            self.on_data = self.on_lost = None
 
 
 @dataclass(slots=True)
@@ -170,7 +60,7 @@ class _Served:
     """A listener that accepts; its setting and endpoint may change."""
 
     listener: Listener
-    server: asyncio.AbstractServer
+    acceptor: Acceptor
 
 
 @final
@@ -180,6 +70,7 @@ class Listeners:
     Attributes:
         limits: of connections that are accepted from now on.
         clients: the most connections at one time.
+        flights: takes note of what is in flight.
     """
 
     def __init__(
@@ -190,8 +81,10 @@ class Listeners:
         certificates: Certificates,
         clients: int,
         unsent: Unsent | None = None,
+        flights: Flights = NO_FLIGHTS,
     ) -> None:
         self.limits = limits
+        self.flights = flights
         self.clients = clients
         self._policies = policies
         self._certificates = certificates
@@ -219,12 +112,12 @@ class Listeners:
         arrival = Arrival(mode=mode, peer=peer, service=listener.endpoint, authority=authority)
         return BaseUrlLayer(nextlayer.context, self.limits, self._policies, arrival)
 
-    async def start(self, listeners: Iterable[Listener], master: Master, steps: Table) -> None:
+    def start(self, listeners: Iterable[Listener], master: Master, steps: Table) -> None:
         """Accept connections on every listener."""
         self._master, self._steps = master, steps
-        await self.replace(listeners, lambda: None)
+        self.replace(listeners, lambda: None)
 
-    async def replace(self, listeners: Iterable[Listener], commit: Callable[[], None]) -> None:
+    def replace(self, listeners: Iterable[Listener], commit: Callable[[], None]) -> None:
         """Accept on these from now on, and no longer on others, which are closed; what is open goes on.
 
         `commit` is called when nothing can fail any more, before the first connection comes in by a new listener.
@@ -234,48 +127,55 @@ class Listeners:
         try:
             for sock, listener in wanted.items():
                 if sock not in self._served:
-                    opened.append(await self._serve(listener))
+                    opened.append(self._serve(listener))
+            commit()
         except BaseException:
             for served in opened:
-                served.server.close()
+                served.acceptor.stop()
             raise
-        commit()
+        # The loop runs nothing between here and the readers that were added: no connection has come in yet.
         for sock, served in list(self._served.items()):
             if sock in wanted:
                 served.listener = wanted[sock]
             else:
                 del self._served[sock]
-                served.server.close()
+                served.acceptor.stop()
                 served.listener.remove()
         self._served.update((served.listener.sock, served) for served in opened)
-        for served in opened:
-            await served.server.start_serving()
 
-    async def _serve(self, listener: Listener) -> _Served:
-        loop = asyncio.get_running_loop()
+    def _serve(self, listener: Listener) -> _Served:
+        def take(sock: socket.socket) -> None:
+            if self._stopped or len(self._open) >= self.clients:
+                # Over the limit there is no room for a request, so nothing is read and nothing recorded.
+                sock.close()
+            else:
+                spawn(self._enter(served, sock), "a client connection")
 
-        def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Coroutine[None, None, None]:
-            return self._accept(served, reader, writer)
-
-        def protocol() -> asyncio.Protocol:
-            return _Accepted(asyncio.StreamReader(loop=loop), accept, loop=loop)
-
-        if isinstance(listener.address, UnixListen):
-            server = await loop.create_unix_server(protocol, sock=listener.sock, start_serving=False)
-        else:
-            server = await loop.create_server(protocol, sock=listener.sock, start_serving=False)
-        served = _Served(listener, server)
+        served = _Served(listener, Acceptor(listener.sock, take))
+        served.acceptor.start()
         return served
+
+    async def _enter(self, served: _Served, sock: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(loop=loop)
+        protocol = _Accepted(reader, loop=loop)
+        try:
+            transport, _ = await loop.connect_accepted_socket(lambda: protocol, sock)
+        except OSError:  # it is gone already
+            sock.close()
+            return
+        await self._accept(served, reader, asyncio.StreamWriter(transport, protocol, reader, loop))
 
     async def _accept(self, served: _Served, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._stopped or len(self._open) >= self.clients:
-            # Over the limit there is no room for a request, so nothing is read and nothing recorded.
             writer.transport.abort()
             return
-        connection = ClientConnection(self._master, reader, writer, self._master.options, self._steps, self._unsent)
+        connection = ClientConnection(
+            self._master, reader, writer, self._master.options, self._steps, self._unsent, self.flights
+        )
         protocol = writer.transport.get_protocol()
         if isinstance(protocol, _Accepted):
-            protocol.on_lost = connection.lost
+            protocol.on_data, protocol.on_lost = connection.received, connection.lost
         key = connection.client.id
         self._open[key] = (connection, served.listener)
         try:
@@ -297,7 +197,7 @@ class Listeners:
         """Accept nothing more; what is open goes on."""
         self._stopped = True
         for served in self._served.values():
-            served.server.close()
+            served.acceptor.stop()
             served.listener.remove()
         self._served.clear()
 

@@ -1,13 +1,16 @@
-"""mitmproxy's master with our chain and nothing else: none of its own addons is loaded."""
+"""What holds our chain for mitmproxy: its addon manager and its options, and nothing else of it.
 
-import logging
+mitmproxy's own `Master` brings every addon that it has, with a web server, LDAP and QUIC: to import them takes longer
+than all the rest of a start.
+"""
+
 from collections.abc import Sequence
+from typing import final
 
 import mitmproxy.version
-from mitmproxy import options
-from mitmproxy.master import Master
-
-log = logging.getLogger(__name__)
+from mitmproxy import hooks, options
+from mitmproxy.addonmanager import AddonManager
+from mitmproxy.command import CommandManager
 
 SUPPORTED = "12.3."
 
@@ -16,18 +19,26 @@ class SubstrateUnsupported(RuntimeError):
     """mitmproxy is of a version whose layers and hooks were not checked."""
 
 
-def make_master(addons: Sequence[object]) -> Master:
-    """A master with `addons` in their order. Call within a running event loop.
+@final
+class Master:
+    """Stands in for `mitmproxy.master.Master` where its addon manager and its connections need one.
 
     Raises:
         SubstrateUnsupported: the installed mitmproxy is not the one that this was written for. Layers and `next_layer`
             are not its public interface, so another version is not tried.
     """
-    if not mitmproxy.version.VERSION.startswith(SUPPORTED):
-        raise SubstrateUnsupported(
-            f"mitmproxy {mitmproxy.version.VERSION} is installed; this version of grantproxy needs {SUPPORTED}x"
-        )
-    # The watchdog only backs up the layers' own deadlines.
-    master = Master(options.Options(tcp_timeout=600))
-    master.addons.add(*addons)
-    return master
+
+    def __init__(self, addons: Sequence[object]) -> None:
+        if not mitmproxy.version.VERSION.startswith(SUPPORTED):
+            raise SubstrateUnsupported(
+                f"mitmproxy {mitmproxy.version.VERSION} is installed; this version of grantproxy needs {SUPPORTED}x"
+            )
+        # The watchdog only backs up the layers' own deadlines.
+        self.options = options.Options(tcp_timeout=600)
+        self.commands = CommandManager(self)
+        self.addons = AddonManager(self)
+        self.addons.add(*addons)
+
+    async def done(self) -> None:
+        """Tell the addons that the program ends."""
+        await self.addons.trigger_event(hooks.DoneHook())

@@ -17,26 +17,29 @@ from addons.chain import chain
 from addons.front.layer import Limits
 from addons.front.pick import Front
 from addons.policy import Policies
-from addons.ports import StateUnavailable
+from addons.ports import NO_FLIGHTS, StateUnavailable
 from addons.record import Record
 from proxy.connection import table
 from proxy.decisionlog import FileLog, StreamLog, open_log
 from proxy.decisionlog.told import Told
 from proxy.decisionlog.writer import STDOUT
 from proxy.descriptors import raise_limit
-from proxy.listeners import Listener, Listeners, bind
-from proxy.master import make_master
+from proxy.fronts import Bind, Fronts, bind_fronts
+from proxy.listeners import Listeners
+from proxy.master import Master
 from proxy.reload import ReloadRefused, Reloads
-from proxy.services import Services
+from proxy.seat import Seat, pool_part, unsent_part
+from proxy.services import Prepared, Services
 from proxy.settings import fixed_changes
-from proxy.settings.model import Listen, Settings
+from proxy.settings.model import Settings
+from proxy.sockets import Listener, bind
 from proxy.state import StartRefused, digest_key, private_directory
 from proxy.tasks import spawn
 from proxy.tls.ca import load_ca
 from proxy.tls.leaves import Leaves
 from proxy.unsent import Unsent
 from proxy.upstream.pool import Pool, PoolLimits
-from proxy.watch import Watch, named_by
+from proxy.watch import Watch, files_of, named_by
 
 if TYPE_CHECKING:
     from proxy.admin import AdminServer
@@ -45,27 +48,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 GRACE_SECONDS: Final = 30.0
-_UNSENT_BYTES: Final = 256 * 1024 * 1024
-_UNSENT_ANSWERS: Final = 8
 # A stream holds its connection for as long as it lasts, so there are more of them than of judged requests.
 _STREAMS: Final = PoolLimits(per_group=1024, total=4096)
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fronts:
-    """Bound sockets by what they serve."""
-
-    proxy: Listener | None
-    endpoints: tuple[Listener, ...]
-    admin: Listener | None
-    broker: Listener | None = None
-
-    @property
-    def clients(self) -> tuple[Listener, ...]:
-        """Those that agents call."""
-        single = (self.proxy, self.broker)
-        return (*(listener for listener in single if listener is not None), *self.endpoints)
 
 
 @final
@@ -91,26 +75,48 @@ class Running:
 
 
 @final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """Settings that can take over: everything that could fail has been done, and nothing has changed.
+
+    Attributes:
+        fresh: those of `fronts` that are new.
+    """
+
+    settings: Settings
+    prepared: Prepared
+    fronts: Fronts
+    fresh: tuple[Listener, ...]
+
+
+@final
 class Program:
-    """One run of `grantproxy serve`. With `terse`, refusals leave their detail out.
+    """One run of `grantproxy serve`, or one worker's part of it. With `terse`, refusals leave their detail out.
+
+    `seat` is a worker's place at its supervisor, and `settings` then have its part of the limits; None: this process is
+    the whole program.
 
     Raises:
         StartRefused: state, CA, log, a secret or an upstream's bundle cannot be had; one line each.
         ListenFailed: an address cannot be listened on.
     """
 
-    def __init__(self, settings: Settings, *, terse: bool = False, running: Running | None = None) -> None:
+    def __init__(
+        self, settings: Settings, *, terse: bool = False, running: Running | None = None, seat: Seat | None = None
+    ) -> None:
         self.settings = settings
+        self._seat = seat
+        self._of = 1 if seat is None else seat.of
         self._terse = terse
         self._running = running = running or Running()
         directory = private_directory(settings.state)
         self.ca = load_ca(directory)
         self._key = digest_key(directory)
-        self._pools = (Pool(), Pool(_STREAMS))
+        self._pools = (Pool(pool_part(PoolLimits(), self._of)), Pool(pool_part(_STREAMS, self._of)))
         self._state = _state(settings)
         self._services = Services(*self._pools, self._state)
         self._policies = Policies(self._services.adopt(self._services.prepare(settings)))
-        self._reloads = Reloads(running.load or (lambda: self.settings), self._apply, running.say, self._named)
+        self.reloads = Reloads(running.load or (lambda: self.settings), self._apply, running.say, self._named)
         self._stopping = asyncio.Event()
         self._hurry = asyncio.Event()
         self._tell_limit(settings)
@@ -118,18 +124,24 @@ class Program:
             settings.audit.path or STDOUT, state=directory, sync=settings.audit.sync
         )
         try:
-            self.fronts, _ = _bind(settings, None)
+            self.fronts = bind_fronts(settings, None)[0] if seat is None else seat.fronts
         except BaseException:
             self._log.close()
             raise
-        self._unsent = Unsent(budget=_unsent_bytes(settings))
+        self._unsent = Unsent(budget=unsent_part(settings, self._of))
         self._listeners = Listeners(
             policies=self._policies,
             limits=_limits(settings),
             certificates=Leaves(self.ca),
             clients=settings.limits.clients,
             unsent=self._unsent,
+            flights=NO_FLIGHTS if seat is None else seat.flights,
         )
+
+    @property
+    def ca_file(self) -> Path:
+        """What clients are to trust."""
+        return self.ca.path
 
     async def run(self, ready: Callable[["Program"], None]) -> None:
         """Serve until SIGTERM or SIGINT, then finish what runs. `ready` is called once everything listens.
@@ -140,17 +152,20 @@ class Program:
         try:
             await self._serve(ready)
         finally:
+            if self._seat is not None:
+                self._seat.freeze()
             self._log.close()
-            for listener in _every(self.fronts):
+            for listener in self.fronts.every:
                 listener.remove()
         if self._hurry.is_set():
             raise SystemExit(1)
 
     async def _serve(self, ready: Callable[["Program"], None]) -> None:
         told = self._running.recorded
-        audit = Audit(self._log if told is None else Told(self._log, told), self._key, self._terse)
+        decisions = self._log if told is None else Told(self._log, told)
+        audit = Audit(decisions, self._key, self._terse, flights=self._listeners.flights)
         addons = chain(Front(self._listeners.pick), audit)
-        master = make_master(addons)
+        master = Master(addons)
         work: list[asyncio.Task[None]] = []
         admin: AdminServer | None = None
         try:
@@ -161,12 +176,14 @@ class Program:
                 self._state.store = await Store.open(self.settings.broker.database)
                 if twice := await self._twice(self.settings, frozenset()):
                     raise StartRefused("\n".join(twice))
-            await self._listeners.start(self.fronts.clients, master, table(addons))
+            self._listeners.start(self.fronts.clients, master, table(addons))
             admin = await self._start_admin()
-            work.append(spawn(self._reloads.run(), "reload"))
-            if self._running.files is not None:
-                watch = Watch(self._watched, lambda: self._reloads.began_ns, self._reloads.request)
-                work.append(spawn(watch.run(), "watch"))
+            if self._seat is not None:
+                work.append(spawn(self._seat.serve(self), "supervisor"))
+            else:
+                work.append(spawn(self.reloads.run(), "reload"))
+                if self._running.files is not None:
+                    work.append(spawn(self.watch(self.reloads.request), "watch"))
             ready(self)
             await self._stopping.wait()
         finally:
@@ -191,60 +208,95 @@ class Program:
             decisions=self._log,
             listeners=lambda: self.fronts.clients,
             draining=self._stopping.is_set,
-            reloaded=lambda: self._reloads.last,
+            reloaded=lambda: self.reloads.last,
+            workers=self._workers,
         )
         return await admin.start(self.fronts.admin)
+
+    def _workers(self) -> tuple[int, int]:
+        return (1, 1) if self._seat is None else (self._seat.of, self._seat.up)
 
     # -- signals ------------------------------------------------------------------------------------------------------
 
     def _take_signals(self) -> None:
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stop)
-        loop.add_signal_handler(signal.SIGHUP, self._hang_up)
+        loop.add_signal_handler(signal.SIGTERM, self._signalled)
+        # A terminal sends these to every process of its group: a worker hears of them by its supervisor.
+        loop.add_signal_handler(signal.SIGINT, self._signalled if self._seat is None else _nothing)
+        loop.add_signal_handler(signal.SIGHUP, self._hang_up if self._seat is None else _nothing)
 
-    def _stop(self) -> None:
-        if self._stopping.is_set():
-            log.warning("stopping at once, by a second signal")
+    def stop(self, *, hurry: bool = False) -> None:
+        """Finish what runs, and end; in a `hurry`, cut it."""
+        if hurry:
             self._hurry.set()
         self._stopping.set()
 
-    def _hang_up(self) -> None:
-        """SIGHUP: open the log's path anew, so that the file can be rotated, and reload."""
+    def _signalled(self) -> None:
+        again = self._stopping.is_set()
+        if again:
+            log.warning("stopping at once, by a second signal")
+        self.stop(hurry=again)
+
+    def reopen(self) -> None:
+        """Open the log's path anew, so that the file can be rotated."""
         try:
             self._log.reopen()
         except Exception as error:
             log.error("the decision log was not reopened: %s", error)  # noqa: TRY400 - one line is enough
-        self._reloads.request()
+
+    def _hang_up(self) -> None:
+        self.reopen()
+        self.reloads.request()
 
     # -- reload -------------------------------------------------------------------------------------------------------
 
     async def _apply(self, settings: Settings) -> None:
         """Let new settings take over. Whatever fails, fails before anything has changed."""
+        self.commit(await self.prepare(settings))
+        self._tell_limit(settings)
+        self._running.changed(self)
+
+    async def prepare(self, settings: Settings, make: Bind = bind) -> Change:
+        """Do all that may fail. `commit` or `abort` has to follow.
+
+        Raises:
+            ReloadRefused, StartRefused, ListenFailed: the settings cannot take over, and nothing is left behind.
+        """
         if fixed := fixed_changes(self.settings, settings):
             raise ReloadRefused("\n".join(fixed))
         known = frozenset(box.name for box in self.settings.boxes)
         if twice := await self._twice(settings, known):
             raise ReloadRefused("\n".join(twice))
         prepared = await asyncio.to_thread(self._services.prepare, settings)
-        fronts, fresh = _bind(settings, self.fronts)
+        fronts, fresh = bind_fronts(settings, self.fronts, make)
+        return Change(settings=settings, prepared=prepared, fronts=fronts, fresh=tuple(fresh))
 
-        def commit() -> None:
-            self._policies.current = self._services.adopt(prepared)
-            self.settings, self.fronts = settings, fronts
+    def commit(self, change: Change) -> None:
+        """Let what was prepared take over, between two steps of the loop."""
+        settings = change.settings
+
+        def take_over() -> None:
+            self._policies.current = self._services.adopt(change.prepared)
+            self.settings, self.fronts = settings, change.fronts
             self._listeners.limits = _limits(settings)
             self._listeners.clients = settings.limits.clients
-            self._unsent.budget = _unsent_bytes(settings)
+            self._unsent.budget = unsent_part(settings, self._of)
 
         try:
-            await self._listeners.replace(fronts.clients, commit)
+            self._listeners.replace(change.fronts.clients, take_over)
         except BaseException:
-            if self.fronts is not fronts:
-                for listener in fresh:
-                    listener.remove()
+            if self.fronts is not change.fronts:
+                self.abort(change)
             raise
-        self._tell_limit(settings)
-        self._running.changed(self)
+
+    def abort(self, change: Change) -> None:
+        """Let go of what was prepared."""
+        for listener in change.fresh:
+            listener.remove()
+
+    async def watch(self, changed: Callable[[], None]) -> None:
+        """Call `changed` when a file that the settings come from has changed, until cancelled."""
+        await Watch(self._watched, lambda: self.reloads.began_ns, changed).run()
 
     async def _twice(self, settings: Settings, known: frozenset[str]) -> list[str]:
         """One line for each box of `settings` that is none of `known` and was added with `box add` as well. Which of
@@ -264,15 +316,7 @@ class Program:
         ]
 
     def _watched(self) -> Iterable[Path]:
-        named = (path for endpoint in self.settings.endpoints for path in (endpoint.grant_path, endpoint.ca))
-        broker = self.settings.broker
-        found = {*(self._running.files or ()), *(path for path in named if path is not None)}
-        if broker is not None:
-            found |= {secret.grant_path for secret in broker.secrets if secret.grant_path is not None}
-            from proxy.broker.wiring import bundles  # here, as `_state`
-
-            found |= bundles(broker).keys()
-        return found | self._reloads.blamed
+        return {*(self._running.files or ()), *files_of(self.settings), *self.reloads.blamed}
 
     def _named(self) -> frozenset[Path]:
         return frozenset().union(*(named_by(path) for path in self._running.files or ()))
@@ -302,40 +346,5 @@ def _limits(settings: Settings) -> Limits:
     return Limits(head_bytes=settings.limits.header_bytes, idle=settings.limits.client_idle)
 
 
-def _every(fronts: Fronts) -> tuple[Listener, ...]:
-    return fronts.clients if fronts.admin is None else (*fronts.clients, fronts.admin)
-
-
-def _unsent_bytes(settings: Settings) -> int:
-    return max(_UNSENT_BYTES, _UNSENT_ANSWERS * settings.limits.body_bytes)
-
-
-def _bind(settings: Settings, old: Fronts | None) -> tuple[Fronts, list[Listener]]:
-    """The sockets of `settings`, those of `old` that serve on among them, and which are new: all of them, or none."""
-    kept = [] if old is None else list(old.clients)
-    fresh: list[Listener] = []
-
-    def have(listen: Listen, setting: str, endpoint: str | None = None, *, broker: bool = False) -> Listener:
-        for listener in kept:
-            if listener.serves(listen, endpoint, broker=broker):
-                kept.remove(listener)
-                return listener.renamed(setting, endpoint, broker=broker)
-        fresh.append(bind(listen, setting=setting, endpoint=endpoint, broker=broker))
-        return fresh[-1]
-
-    try:
-        admin = None if old is None else old.admin
-        if old is None and settings.admin is not None:
-            admin = have(settings.admin, "admin")
-        proxy = None if settings.proxy is None else have(settings.proxy, "proxy")
-        broker = None if settings.broker is None else have(settings.broker.listen, "broker.listen", broker=True)
-        endpoints = tuple(
-            have(endpoint.listen, f"endpoints[{number}].listen", endpoint.name)
-            for number, endpoint in enumerate(settings.endpoints)
-            if endpoint.listen is not None
-        )
-    except BaseException:
-        for listener in fresh:
-            listener.remove()
-        raise
-    return Fronts(proxy=proxy, endpoints=endpoints, admin=admin, broker=broker), fresh
+def _nothing() -> None:
+    """A signal that is the supervisor's."""

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import final
 
 from grants.problems import Invalid
-from proxy.listeners import ListenFailed
 from proxy.settings.model import Settings
+from proxy.sockets import ListenFailed
 from proxy.state import StartRefused
 
 log = logging.getLogger(__name__)
@@ -94,26 +94,57 @@ class Reloads:
     async def reload(self) -> Result:
         """Reload once, and say how it went. Whatever goes wrong, what was in force stays so."""
         self.began_ns = time.time_ns()
-        blamed: frozenset[Path] = frozenset()
-        problems: tuple[str, ...] = ()
+        refused: Refused | None = None
         try:
             await self._apply(await asyncio.to_thread(self._load))
-        except Invalid as invalid:
-            problems = tuple(str(problem) for problem in invalid.problems)
-            blamed = frozenset(Path(problem.file) for problem in invalid.problems)
-        except (StartRefused, ListenFailed, ReloadRefused) as refused:
-            problems = tuple(str(refused).splitlines())
         except Exception as error:
-            log.error("%s in a reload", type(error).__name__)  # noqa: TRY400 - its text may hold a value
-            problems = ("the program failed on these settings; what was in force stays so",)
-        self.blamed = blamed | await asyncio.to_thread(self._named) if problems else frozenset()
-        outcome = Outcome.REFUSED if problems else Outcome.APPLIED
-        self.last = Result(at=datetime.now(UTC), outcome=outcome, problems=problems)
-        for line in _told(problems):
+            refused = why_refused(error)
+        result = await self.ended(refused)
+        for line in told(result.problems):
             self._say(line)
+        return result
+
+    async def ended(self, refused: "Refused | None") -> Result:
+        """Keep how a reload went."""
+        problems = refused.problems if refused is not None else ()
+        await self.blame(refused)
+        outcome = Outcome.REFUSED if refused is not None else Outcome.APPLIED
+        self.last = Result(at=datetime.now(UTC), outcome=outcome, problems=problems)
         return self.last
 
+    async def blame(self, refused: "Refused | None") -> None:
+        """Keep which files may have to change, of those that the settings name now too."""
+        self.blamed = frozenset() if refused is None else refused.blamed | await asyncio.to_thread(self._named)
 
-def _told(problems: Iterable[str]) -> list[str]:
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """Why settings cannot take over.
+
+    Attributes:
+        problems: one line each, at least one.
+        blamed: files that hold problems.
+    """
+
+    problems: tuple[str, ...]
+    blamed: frozenset[Path] = frozenset()
+
+
+def why_refused(error: Exception) -> Refused:
+    """What a reload is refused with, by what loading or preparing has raised."""
+    if isinstance(error, Invalid):
+        return Refused(
+            problems=tuple(str(problem) for problem in error.problems),
+            blamed=frozenset(Path(problem.file) for problem in error.problems),
+        )
+    if isinstance(error, StartRefused | ListenFailed | ReloadRefused):
+        return Refused(problems=tuple(str(error).splitlines()))
+    log.error("%s in a reload", type(error).__name__)
+    return Refused(problems=("the program failed on these settings; what was in force stays so",))
+
+
+def told(problems: Iterable[str]) -> list[str]:
+    """What the operator is shown of a reload that ended with these problems."""
     lines = [f"error: {problem}" for problem in problems]
     return [*lines, "not reloaded: what was in force stays so"] if lines else ["reloaded"]

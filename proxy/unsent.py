@@ -133,6 +133,16 @@ class ClientWriter:
         """As `StreamWriter.drain`. A client that is cut off ends the wait."""
         await self._writer.drain()
 
+    def pause_reading(self) -> None:
+        """Read nothing from the client for now."""
+        if not self.is_closing():
+            self._writer.transport.pause_reading()  # type: ignore[attr-defined]  # a stream transport has it
+
+    def resume_reading(self) -> None:
+        """Read again."""
+        if not self.is_closing():
+            self._writer.transport.resume_reading()  # type: ignore[attr-defined]  # a stream transport has it
+
     def can_write_eof(self) -> bool:
         """As `StreamWriter.can_write_eof`."""
         return self._writer.can_write_eof()

@@ -13,6 +13,7 @@ from typing import Final, final
 
 from proxy.settings.files import Unreadable, read_bounded
 from proxy.settings.load import settings_structure
+from proxy.settings.model import Settings
 from proxy.settings.values import ValueInvalid, parse_path
 
 type _Stamp = tuple[int, ...] | None
@@ -47,6 +48,16 @@ def named_by(path: Path) -> frozenset[Path]:
             if (grant := secret.get("grant")) is not None:
                 found.add(parse_path(grant.text, directory=path.parent))
     return frozenset(found)
+
+
+def files_of(settings: Settings) -> frozenset[Path]:
+    """The grants and bundles that settings in force come from."""
+    named = {path for endpoint in settings.endpoints for path in (endpoint.grant_path, endpoint.ca)}
+    if settings.broker is not None:
+        from proxy.broker.wiring import bundles  # here: the broker's libraries take time to load
+
+        named |= {*(secret.grant_path for secret in settings.broker.secrets), *bundles(settings.broker)}
+    return frozenset(path for path in named if path is not None)
 
 
 @final

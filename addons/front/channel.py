@@ -53,6 +53,11 @@ class Channel:
         """See `ClientChannel`."""
         self._output, self._end = output, end
 
+    @property
+    def full(self) -> bool:
+        """See `ClientSide`."""
+        return not self._room.is_set()
+
     async def room(self) -> None:
         """Wait until more may be read from the client."""
         await self._room.wait()

@@ -145,6 +145,11 @@ class FrontLayer(Layer):
     def attach(self, output: object, end: object) -> None:
         """See `ClientSide`: a judged request has one reply, which the layer sends."""
 
+    @property
+    def full(self) -> bool:
+        """See `ClientSide`."""
+        return not self._room.is_set()
+
     async def room(self) -> None:
         """See `ClientSide`."""
         await self._room.wait()

@@ -12,6 +12,7 @@ from typing import Final, final
 import httptools
 
 from grants.decision import Deny, Reason, Rule
+from grants.immutable import immutable
 from grants.message import RequestHead
 
 MAX_FIELDS: Final = 256
@@ -26,7 +27,7 @@ _LENGTH: Final = re.compile(rb"0|[1-9][0-9]{0,17}")
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True)
+@immutable
 class HeadRead:
     """A head is complete.
 
@@ -43,7 +44,7 @@ class HeadRead:
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True)
+@immutable
 class BodyRead:
     """The body is complete."""
 
@@ -59,7 +60,7 @@ class Unreadable:
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True)
+@immutable
 class BodyPiece:
     """Part of a body that is streamed. `last` says that nothing more of it comes."""
 
@@ -146,10 +147,11 @@ class RequestReader:
         end = buffer.find(b"\r\n\r\n", max(0, self._scanned - 3))
         if end < 0:
             self._scanned = len(buffer)
-            if len(buffer) > self._max_head:
-                return unreadable(Reason.HEAD_TOO_LARGE, f"a request head has at most {self._max_head} bytes", 431)
+            # What is no head at all is called so, in however large pieces it comes.
             if (early := _hopeless(buffer)) is not None:
                 return early
+            if len(buffer) > self._max_head:
+                return unreadable(Reason.HEAD_TOO_LARGE, f"a request head has at most {self._max_head} bytes", 431)
             return None
         raw = bytes(buffer[: end + 4])
         del buffer[: end + 4]

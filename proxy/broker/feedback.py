@@ -1,6 +1,7 @@
 """Where feedback is kept: a file for its owner alone, one JSON line a batch, or a URL that it is posted on to."""
 
 import asyncio
+import fcntl
 import json
 import os
 from dataclasses import dataclass, field
@@ -39,6 +40,8 @@ class FeedbackFileSink:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         descriptor = os.open(self._path, flags, PRIVATE_FILE)
         try:
+            # Other workers append too, and what is taken back must be our own alone.
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
             before = os.fstat(descriptor).st_size
             try:
                 while line:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from proxy.cli import fail
-from proxy.cli.audit_text import plain, records_table, summary_lines, summary_tables
+from proxy.cli.audit_text import HEADER, plain, records_table, summary_lines, summary_tables
 from proxy.cli.place import installation
 from proxy.decisionlog import reader
 from proxy.decisionlog.chain import as_record
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 type Found = tuple[bytes, Mapping[str, object]]
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
+_ID = re.compile(r"[0-9a-f]{6,24}")
 _AGO = re.compile(r"([0-9]{1,6})([smhd])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
@@ -41,6 +42,13 @@ def _since(_: click.Context, __: click.Parameter, value: str | None) -> datetime
     except ValueError:
         raise click.BadParameter(f"`{value}` is no time; write 90m, 24h, 7d or 2026-01-31T12:00:00Z") from None
     return stamp if stamp.tzinfo else stamp.replace(tzinfo=UTC)
+
+
+def _identifier(_: click.Context, __: click.Parameter, value: str | None) -> str:
+    """How the id of a decision begins; empty for every one."""
+    if value is not None and not _ID.fullmatch(value):
+        raise click.BadParameter(f"`{value}` is no decision; write its id, or at least the first 6 of its hex digits")
+    return value or ""
 
 
 def _digests(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
@@ -84,8 +92,8 @@ def _rotated(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def _filter(options: Mapping[str, Any]) -> Filter:
-    sets = {name: frozenset(value) for name, value in options.items() if name != "since"}
-    return Filter(**sets, since=options["since"])
+    sets = {name: frozenset(value) for name, value in options.items() if name not in ("since", "id")}
+    return Filter(**sets, since=options["since"], id=options.get("id", ""))
 
 
 def _log(config: Path | None, log: Path | None) -> Path:
@@ -119,15 +127,21 @@ def command() -> None:
 
 
 @command.command()
+@click.argument("id", required=False, callback=_identifier)
 @_place
 @_rotated
 @_filters
 @click.option("-n", "--limit", type=click.IntRange(min=1), default=100, show_default=True, help="The last so many.")
 @click.option("--json", "as_json", is_flag=True, help="Print the records as they are.")
 def show(config: Path | None, log: Path | None, rotated: bool, limit: int, as_json: bool, **options: Any) -> None:
-    """Show the records that match, oldest first."""
+    """Show the records that match, oldest first; with ID, those of one decision.
+
+    ID is what a refusal calls `decision`, or at least its first 6 digits.
+    """
     path = _log(config, log)
     found = deque(_read(path, _filter(options), rotated=rotated), maxlen=limit)
+    if options["id"]:
+        _hold_to_one(found, path, options["id"])
     if not found:
         click.echo(_nothing(path, options), err=True)
     elif as_json:
@@ -139,6 +153,15 @@ def show(config: Path | None, log: Path | None, rotated: bool, limit: int, as_js
             click.echo(plain(record))
 
 
+def _hold_to_one(found: Iterable[Found], path: Path, begins: str) -> None:
+    """End the program unless the records are those of one decision."""
+    ids = {str(record.get("id")) for _, record in found}
+    if not ids:
+        fail(f"no record of `{begins}` in `{path}`; `--all` reads the files that it was rotated into too")
+    if len(ids) > 1:
+        fail(f"{len(ids)} decisions begin with `{begins}`; write more digits of the one that is meant")
+
+
 @command.command()
 @_place
 @_filters
@@ -146,10 +169,12 @@ def show(config: Path | None, log: Path | None, rotated: bool, limit: int, as_js
 @click.option("-f", "--follow", is_flag=True, help="Wait for more, over a rotation of the file too.")
 @click.option("--json", "as_json", is_flag=True, help="Print the records as they are.")
 def tail(config: Path | None, log: Path | None, limit: int, follow: bool, as_json: bool, **options: Any) -> None:
-    """Show the last records, and with -f those that come."""
+    """Show the last records, and with -f those that come. On a terminal the first line names the columns."""
     path = _log(config, log)
     wanted = _filter(options)
     last, end = _last(path, wanted, limit)
+    if sys.stdout.isatty() and not as_json:
+        click.secho(HEADER, bold=True)
     _echo(last, as_json)
     if not follow:
         if not last and limit:

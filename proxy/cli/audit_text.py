@@ -8,10 +8,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from addons.record import Event
-from proxy.decisionlog.query import RefusalCount, Summary
+from proxy.decisionlog.query import AnswerCount, RefusalCount, Summary, said
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+HEADER = "time verdict status method endpoint operation why ms box id"
+"""The names of the words of a `plain` line."""
+_SHORT_ID = 8
 
 
 def safe(value: object) -> str:
@@ -35,13 +39,18 @@ def _what(record: Mapping[str, object]) -> object:
 
 
 def _why(record: Mapping[str, object]) -> str:
-    """Why it was refused; of a record that is no decision, what it is, and of an end, by whom."""
+    """Why it was refused, with what a handshake failed for and what the upstream answered where the client was
+    answered with another status; of a record that is no decision, what it is, and of an end, by whom.
+    """
     rule, reason, labels = record.get("rule"), record.get("reason"), record.get("labels")
     if record.get("event") == Event.INTENT:
         return "intent"
     if record.get("event") == Event.END:
         return ",".join(map(str, labels)) if isinstance(labels, list) and labels else "end"
-    return "/".join(str(word) for word in (rule, reason) if word is not None)
+    what = "/".join(str(word) for word in (rule, reason) if word is not None)
+    upstream = record.get("upstream_status")
+    answered = [f"upstream-{upstream}"] if upstream not in (None, record.get("status")) else []
+    return ",".join(filter(None, [what, *said(record), *answered]))
 
 
 def records_table(records: Iterable[Mapping[str, object]]) -> "Table":
@@ -50,12 +59,13 @@ def records_table(records: Iterable[Mapping[str, object]]) -> "Table":
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("time", "verdict", "status", "method", "endpoint", "operation", "why", "ms", "box"):
+    for name in ("time", "verdict", "status", "method", "endpoint", "operation", "why", "ms", "box", "id"):
         table.add_column(name, justify="right" if name in ("status", "ms") else "left")
     for record in records:
         verdict = safe(record.get("verdict"))
         cells = [safe(record.get("ts")), verdict, *(safe(record.get(n)) for n in ("status", "method", "endpoint"))]
         cells += [safe(_what(record)), safe(_why(record)), safe(record.get("duration_ms")), safe(record.get("box"))]
+        cells.append(safe(record.get("id"))[:_SHORT_ID])
         style = "red" if verdict == "deny" else ""
         table.add_row(*(Text(cell, style=style if cell == verdict else "") for cell in cells))
     return table
@@ -81,6 +91,8 @@ def summary_tables(counted: Summary) -> "Iterator[Table | str]":
             why = f"{refusal.rule}/{refusal.reason}" if refusal.reason else refusal.rule
             refusals.add_row(Text(safe(why)), str(refusal.count), Text(_helps(refusal)))
         yield refusals
+    for answer in counted.answers:
+        yield _answered(answer)
 
 
 def summary_lines(counted: Summary) -> Iterator[str]:
@@ -90,7 +102,15 @@ def summary_lines(counted: Summary) -> Iterator[str]:
         yield f"{safe(row.endpoint)} {safe(row.operation)}: {row.allowed} allowed, {row.denied} denied"
     for refusal in counted.refusals:
         why = f"{refusal.rule}/{refusal.reason}" if refusal.reason else refusal.rule
-        yield f"{safe(why)}: {refusal.count}" + (f"; {_helps(refusal)}" if refusal.remedy else "")
+        yield f"{safe(why)}: {refusal.count}" + (f"; {_helps(refusal)}" if refusal.remedy or refusal.where else "")
+
+    yield from map(_answered, counted.answers)
+
+
+def _answered(answer: AnswerCount) -> str:
+    """What an upstream answered, and what helps."""
+    text = f"{safe(answer.endpoint)} answered {answer.status}: {answer.count}"
+    return text + (f"; {answer.remedy}" if answer.remedy else "")
 
 
 def _helps(refusal: RefusalCount) -> str:

@@ -1,6 +1,7 @@
 """`grantproxy check`: every problem of grant and settings files, before anything runs."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal, final
@@ -9,21 +10,23 @@ import click
 
 from grants.document import MapNode, parse
 from grants.load import grant_structure, load_grant, notices
-from grants.problems import Invalid, Problem
+from grants.model import Grant
+from grants.problems import Invalid, Problem, quoted
 from proxy.settings import load_settings, settings_structure
 from proxy.settings.files import Unreadable, read_bounded
+from proxy.settings.model import Settings
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """What came out for one file. `digest`: the grant's, None for settings."""
+    """What came out for one file. `digest`: the grant's, None for settings. `notices`: what is no problem."""
 
     file: str
     kind: Literal["grant", "settings"]
     summary: str = ""
     digest: str | None = None
-    notices: tuple[str, ...] = ()
+    notices: tuple[Problem, ...] = ()
     problems: tuple[Problem, ...] = ()
 
 
@@ -66,7 +69,7 @@ def check(path: Path) -> Checked:
         kind="grant",
         summary=_count(len(grant.operations), "operation"),
         digest=grant.digest,
-        notices=tuple(notices(grant)),
+        notices=_of_grant(file, grant),
     )
 
 
@@ -79,9 +82,26 @@ def _check_settings(path: Path) -> Checked:
     return Checked(
         file=str(path),
         kind="settings",
-        summary=_count(len(settings.endpoints), "endpoint"),
-        notices=tuple(f"{file}: {notice}" for file, grant in grants.items() for notice in notices(grant)),
+        summary=", ".join(_parts(settings)),
+        notices=settings.notices
+        + tuple(notice for file, grant in grants.items() for notice in _of_grant(str(file), grant)),
     )
+
+
+def _parts(settings: Settings) -> Iterator[str]:
+    """What there is, counted; the endpoints in any case, unless there is only a broker."""
+    if settings.endpoints or settings.broker is None:
+        yield _count(len(settings.endpoints), "endpoint")
+    if settings.broker is not None:
+        yield f"broker {quoted(settings.broker.word)} with {_count(len(settings.broker.secrets), 'secret')}"
+    if settings.tunnels.allow:
+        yield _count(len(settings.tunnels.allow), "tunnel rule")
+    if settings.boxes:
+        yield _count(len(settings.boxes), "box", "boxes")
+
+
+def _of_grant(file: str, grant: Grant) -> tuple[Problem, ...]:
+    return tuple(Problem(file, 0, 0, "", text) for text in notices(grant))
 
 
 def _is_settings(text: bytes) -> bool:
@@ -94,8 +114,8 @@ def _is_settings(text: bytes) -> bool:
     return len(keys & settings) > len(keys & grant)
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+def _count(number: int, noun: str, several: str = "") -> str:
+    return f"{number} {noun if number == 1 else several or noun + 's'}"
 
 
 def _show(result: Checked) -> None:
@@ -103,7 +123,8 @@ def _show(result: Checked) -> None:
         place, _, rest = str(problem).partition(": ")
         click.echo(f"{click.style(place, bold=True)}: {click.style(rest, fg='red')}", err=True)
     for notice in result.notices:
-        click.echo(f"{click.style(result.file, bold=True)}: {click.style('notice', fg='yellow')}: {notice}", err=True)
+        place, _, rest = str(notice).partition(": ")
+        click.echo(f"{click.style(place, bold=True)}: {click.style('notice', fg='yellow')}: {rest}", err=True)
     if not result.problems:
         parts = [f"{click.style('ok', fg='green')}", result.summary, *([result.digest] if result.digest else [])]
         click.echo(f"{result.file}: {', '.join(parts)}")

@@ -89,9 +89,21 @@ def command(
     except (AddressRefused, StartRefused, FormatRefused) as refused:
         fail(str(refused))
     click.echo(text, nl=False)
+    _tell_direct(settings, box, told.get("NO_PROXY", ""))
     if found.proxy_url is not None and form in ("shell", "dotenv"):
         # Last, so that an `eval` that joins the lines loses nothing by it.
         click.echo(f"# the system's authorities are those of {str(trust.system)!r}")
+
+
+def _tell_direct(settings: "Settings", box: str | None, no_proxy: str) -> None:
+    """Say which endpoints the forward proxy is never asked for, as a comment: standard error may be evaluated too."""
+    from proxy.settings.usable import direct
+
+    around = no_proxy.split(",")
+    usable = next((one.endpoints for one in settings.boxes if one.name == box), None)
+    for endpoint in settings.endpoints:
+        if endpoint.upstream.host in around and not endpoint.env and (usable is None or endpoint.name in usable):
+            click.echo(f"# endpoint `{endpoint.name}` {direct(endpoint)}", err=True)
 
 
 def _settings(config: Path | None, endpoints: tuple[str, ...], fronts: dict[str, str | None]) -> "Settings":

@@ -7,19 +7,39 @@ import stat
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import click
 
 from proxy.cli import fail
 
 if TYPE_CHECKING:
-    from proxy.program import Program
+    from proxy.fronts import Fronts
+    from proxy.program import Running
     from proxy.settings.model import Settings
 
 DEFAULT_CONFIG = Path("grantproxy.yaml")
 DEFAULT_PROXY = "127.0.0.1:8080"
 _LAST_STANDARD = 2
+
+
+class Serving(Protocol):
+    """What there is to say of a program, in one process or in several."""
+
+    @property
+    def settings(self) -> "Settings":
+        """Those in force."""
+        ...
+
+    @property
+    def fronts(self) -> "Fronts":
+        """Where it listens."""
+        ...
+
+    @property
+    def ca_file(self) -> Path:
+        """What clients are to trust."""
+        ...
 
 
 @click.command("serve")
@@ -71,29 +91,81 @@ def command(
         fail(str(refused))
 
     from proxy import logs
-    from proxy.listeners import ListenFailed
     from proxy.loop import run_on_loop
     from proxy.program import Program, Running
+    from proxy.sockets import ListenFailed
 
     logs.configure(verbose=verbose)
     fronts = {"proxy": proxy, "admin": admin, "state": state}
     load = _loader(config, endpoints, {key: value for key, value in fronts.items() if value is not None})
     settings = _settings(load)
     _hold_standard_streams(settings)
+    running = Running(
+        load=load,
+        files=(() if endpoints else (config or DEFAULT_CONFIG,)) if watch else None,
+        grace=grace,
+        say=lambda line: _say(line, err=True),
+        changed=lambda program: _tell_again(program, ready_file),
+    )
     try:
-        running = Running(
-            load=load,
-            files=(() if endpoints else (config or DEFAULT_CONFIG,)) if watch else None,
-            grace=grace,
-            say=lambda line: _say(line, err=True),
-            changed=lambda program: _tell_again(program, ready_file),
-        )
-        program = Program(settings, terse=terse_denials, running=running)
-        run_on_loop(program.run(lambda running: _announce(running, ready_file)))
+        if settings.workers > 1:
+            _supervise(settings, running, terse=terse_denials, ready_file=ready_file)
+        else:
+            program = Program(settings, terse=terse_denials, running=running)
+            run_on_loop(program.run(lambda running: _announce(running, ready_file)))
     except (StartRefused, ListenFailed) as refused:
         for line in str(refused).splitlines():
             click.echo(f"error: {line}", err=True)
         raise SystemExit(1) from None
+
+
+def _supervise(settings: "Settings", running: "Running", *, terse: bool, ready_file: Path | None) -> None:
+    """Run the program in several processes.
+
+    Raises:
+        SystemExit: with the exit code, where that is not 0.
+        ListenFailed: an address cannot be listened on.
+    """
+    from dataclasses import replace
+
+    from proxy.loop import run_on_loop
+    from proxy.program import Program
+    from proxy.seat import part, part_of
+    from proxy.sockets import ListenFailed
+    from proxy.state import StartRefused
+    from proxy.upstream.pool import PoolLimits
+    from proxy.workers.supervised import Supervised
+    from proxy.workers.supervisor import Supervisor
+    from proxy.workers.worker import WorkerSeat
+
+    # What a worker has to say goes through the supervisor, once for all.
+    own = replace(running, say=lambda _line: None, changed=lambda _program: None)
+    load = running.load or (lambda: settings)
+
+    def work(seat: WorkerSeat, settings: "Settings") -> int:
+        try:
+            program = Program(part_of(settings, seat.of), terse=terse, running=own, seat=seat)
+            run_on_loop(program.run(seat.ready))
+        except (StartRefused, ListenFailed) as refused:
+            seat.failed(tuple(str(refused).splitlines()))
+            return 1
+        return 0
+
+    supervisor = Supervisor(
+        settings,
+        Supervised(
+            load=load,
+            work=work,
+            ready=lambda supervisor: _announce(supervisor, ready_file),
+            changed=lambda supervisor: _tell_again(supervisor, ready_file),
+            say=running.say,
+            watch=running.files is not None,
+            grace=running.grace,
+            upstreams=part(PoolLimits().total, settings.workers),
+        ),
+    )
+    if code := supervisor.run():
+        raise SystemExit(code)
 
 
 def _loader(config: Path | None, endpoints: tuple[str, ...], fronts: dict[str, str]) -> "Callable[[], Settings]":
@@ -135,14 +207,14 @@ def _hold_standard_streams(settings: "Settings") -> None:
     os.close(descriptor)
 
 
-def _announce(program: "Program", ready_file: Path | None) -> None:
+def _announce(program: "Serving", ready_file: Path | None) -> None:
     """Say where everything listens, in the ready file first. Where stdout takes the records, stderr is told."""
     if ready_file is not None:
         _write_ready(program, ready_file)
     _say("\n".join(_places(program)), err=program.settings.audit.path is None)
 
 
-def _places(program: "Program") -> Iterator[str]:
+def _places(program: "Serving") -> Iterator[str]:
     fronts, urls = program.fronts, _urls(program)
     if fronts.proxy is not None:
         yield f"proxy on {fronts.proxy.address}"
@@ -153,11 +225,11 @@ def _places(program: "Program") -> Iterator[str]:
         yield f"broker on {_url(str(fronts.broker.address))}"
     if fronts.admin is not None:
         yield f"admin on {_url(str(fronts.admin.address))}"
-    yield f"ca {program.ca.path}"
+    yield f"ca {program.ca_file}"
     yield "ready"
 
 
-def _write_ready(program: "Program", path: Path) -> None:
+def _write_ready(program: "Serving", path: Path) -> None:
     """Write where everything listens, for a program that waits for it.
 
     Raises:
@@ -171,7 +243,7 @@ def _write_ready(program: "Program", path: Path) -> None:
         "admin": None if fronts.admin is None else _url(str(fronts.admin.address)),
         "broker": None if fronts.broker is None else _url(str(fronts.broker.address)),
         "endpoints": _urls(program),
-        "ca": str(program.ca.path),
+        "ca": str(program.ca_file),
     }
     with contextlib.suppress(OSError):  # missing, or said better by the write
         if not stat.S_ISREG(path.lstat().st_mode):
@@ -193,7 +265,7 @@ def _say(text: str, *, err: bool) -> None:
             _say(f"warning: standard output cannot be written: {cause}; `--ready-file` tells the addresses", err=True)
 
 
-def _tell_again(program: "Program", ready_file: Path | None) -> None:
+def _tell_again(program: "Serving", ready_file: Path | None) -> None:
     """After a reload, which may have changed the addresses."""
     from proxy.state import StartRefused
 
@@ -204,7 +276,7 @@ def _tell_again(program: "Program", ready_file: Path | None) -> None:
             _say(f"error: {refused}", err=True)
 
 
-def _urls(program: "Program") -> dict[str, str]:
+def _urls(program: "Serving") -> dict[str, str]:
     return {str(listener.endpoint): _url(str(listener.address)) for listener in program.fronts.endpoints}
 
 

@@ -4,6 +4,8 @@ PROXY = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 """What holds the proxy's URL; each in lower case too, as curl reads `http_proxy` and others only capitals."""
 
 NO_PROXY = ("NO_PROXY", "no_proxy")
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+"""What they hold in any case: a client's own machine."""
 
 BUNDLE = (
     "SSL_CERT_FILE",  # OpenSSL, Python's ssl, httpx, aiohttp, Go, gh, uv

@@ -8,10 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from urllib.parse import urlsplit
 
-from proxy.client_env.names import BUNDLE, GIT_COUNT, JAVA, NO_PROXY, NODE_PROXY, PROXY, WGETRC
+from proxy.client_env.names import BUNDLE, GIT_COUNT, JAVA, LOOPBACK, NO_PROXY, NODE_PROXY, PROXY, WGETRC
 from proxy.client_env.trust import TrustFiles
 
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 

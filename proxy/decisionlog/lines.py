@@ -12,8 +12,8 @@ from addons.record import Record
 FIELDS = (
     "id", "ts", "seq", "chain", "prev", "event", "mode", "box", "endpoint", "host", "method", "assurance", "verdict",
     "rule", "reason", "operation", "effect", "route", "resource_digest", "redirect_hops", "final_host",
-    "final_operation", "final_effect", "final_route", "final_resource_digest", "status", "bytes_out", "bytes_in",
-    "duration_ms", "secret_refs", "signals", "labels", "grant_digest",
+    "final_operation", "final_effect", "final_route", "final_resource_digest", "status",
+    "upstream_status", "bytes_out", "bytes_in", "duration_ms", "secret_refs", "signals", "labels", "grant_digest",
 )  # fmt: skip
 """The keys of a record, in their order."""
 
@@ -30,6 +30,10 @@ def digest(line: bytes) -> str:
 
 def _text(value: str | None) -> str:
     return "null" if value is None else _quote(value)
+
+
+def _number(value: int | None) -> str:
+    return "null" if value is None else f"{value:d}"
 
 
 def _list(values: tuple[str, ...]) -> str:
@@ -69,8 +73,8 @@ def compose(record: Record, *, ts: str, seq: int, chain: str, prev: str) -> byte
         f',"redirect_hops":{record.redirect_hops:d},"final_host":{_text(record.final_host)}'
         f',"final_operation":{_text(record.final_operation)},"final_effect":{_text(record.final_effect)}'
         f',"final_route":{_text(record.final_route)},"final_resource_digest":{_text(record.final_resource_digest)}'
-        f',"status":{"null" if record.status is None else f"{record.status:d}"},"bytes_out":{record.bytes_out:d}'
-        f',"bytes_in":{record.bytes_in:d},"duration_ms":{duration:.3f},"secret_refs":{_list(record.secret_refs)}'
+        f',"status":{_number(record.status)},"upstream_status":{_number(record.upstream_status)}'
+        f',"bytes_out":{record.bytes_out:d},"bytes_in":{record.bytes_in:d},"duration_ms":{duration:.3f},"secret_refs":{_list(record.secret_refs)}'
         f',"signals":{_list(record.signals)},"labels":{_list(record.labels)}'
         f',"grant_digest":{_text(record.grant_digest)}}}'
     ).encode("ascii")

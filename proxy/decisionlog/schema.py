@@ -10,7 +10,7 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from addons.record import TLS_ALERT, EndedBy, Event, Mode, Signal
+from addons.record import TLS_ALERT, UPSTREAM_TLS, EndedBy, Event, Mode, Signal, TlsCause
 from grants.decision import Reason, Rule
 from grants.model import Effect
 
@@ -26,11 +26,14 @@ _ROUTE = {"type": "string", "pattern": r"^/[^?#%\\\u0000-\u001f]*$", "descriptio
 _LABEL = {
     "anyOf": [
         {"enum": [side.value for side in EndedBy]},
+        {"enum": [f"{UPSTREAM_TLS}{cause}" for cause in TlsCause]},
         {"type": "string", "pattern": rf"^{TLS_ALERT}[a-z-]{{1,40}}$"},
         {"type": "string", "pattern": r"^capability:[a-z][a-z0-9-]{0,62}$"},
         {"type": "string", "pattern": r"^word:[^\u0000-\u001f\u007f]{1,64}$"},
     ]
 }
+_LATER = frozenset({"upstream_status"})
+"""What every record has, and older ones in the same file may not: a log outlives the program that began it."""
 _COUNT = {"type": "integer", "minimum": 0}
 
 
@@ -67,6 +70,7 @@ def build() -> dict[str, object]:
         "final_route": _or_null(_ROUTE),
         "final_resource_digest": _or_null(_HASH),
         "status": _or_null({"type": "integer", "minimum": 100, "maximum": 599}),
+        "upstream_status": _or_null({"type": "integer", "minimum": 100, "maximum": 599}),
         "bytes_out": dict(_COUNT),
         "bytes_in": dict(_COUNT),
         "duration_ms": {"type": "number", "minimum": 0},
@@ -86,7 +90,7 @@ def build() -> dict[str, object]:
         "description": "One line of the decision log. Metadata only: no path, query, header, body or secret value.",
         "type": "object",
         "properties": {name: properties[name] for name in FIELDS},
-        "required": list(FIELDS),
+        "required": [name for name in FIELDS if name not in _LATER],
         "additionalProperties": False,
     }
 

@@ -37,7 +37,9 @@ STDOUT = "stdout"
 _INTERVAL_SECONDS = 1.0
 _PROBE_SECONDS = 1.0
 _PROBE = b"\n" * 4096
-_LOCK_SECONDS = 0.05
+_TRIES = 2
+# Long enough for a worker that has the lock and was not given a processor for a while.
+_LOCK_SECONDS = 1.0
 _LOCK_SECONDS_AT_START = 5.0
 
 
@@ -108,12 +110,13 @@ class FileLog:
         self._failed = False
 
     def _write(self, record: Record) -> None:
-        if self._gone or self._removed():
-            self.reopen()
-        self._append(record)
-        if self._removed():  # since it was looked at: the record is needed once more, where it can be found
-            self.reopen()
-            self._append(record)
+        for _ in range(_TRIES):
+            if self._gone:
+                self.reopen()
+            if self._append(record):
+                return
+            self._gone = True  # the record is needed once more, where it can be found
+        raise OSError(errno.ESTALE, "it was removed again and again")
 
     def reopen(self) -> None:
         """Open the path anew (SIGHUP, after the file was moved away). The chain goes on in the new file.
@@ -162,14 +165,15 @@ class FileLog:
             raise
         return descriptor
 
-    def _append(self, record: Record) -> None:
+    def _append(self, record: Record) -> bool:
         lock(self._fd, self._patience)
         try:
-            self._put(record)
+            return self._put(record)
         finally:
             unlock(self._fd)
 
-    def _put(self, record: Record) -> None:
+    def _put(self, record: Record) -> bool:
+        """Write the line and go on in the chain; False where the file has lost its name: the line does not count."""
         end = os.lseek(self._fd, 0, os.SEEK_END)
         if end != self._end:  # another process wrote, or the file is new to us: its last line may be torn
             close_off(self._fd)
@@ -191,8 +195,11 @@ class FileLog:
             self._take_back(end)
             raise
         self._end = end + len(line) + 1
+        if self._removed():
+            return False
         self._chain.written(line)
         self._unsynced = True
+        return True
 
     def _take_back(self, end: int) -> None:
         """Nothing of a line that failed may stay. Where that fails too, a new chain begins after what is there."""

@@ -20,7 +20,6 @@ from proxy.settings.model import Listen, TcpListen
 from proxy.undumpable import die_with_parent
 
 if TYPE_CHECKING:
-    from addons.record import Record
     from proxy.program import Program
     from proxy.settings.model import Settings
 
@@ -131,9 +130,9 @@ def _be_the_proxy(wanted: Wanted, parent: int, messages: int) -> None:
 def _serve(wanted: Wanted, messages: int) -> int:
     from grants.problems import Invalid
     from proxy import logs
-    from proxy.listeners import ListenFailed
     from proxy.loop import run_on_loop
     from proxy.program import Program, Running
+    from proxy.sockets import ListenFailed
     from proxy.state import StartRefused
 
     logs.configure(verbose=wanted.verbose)
@@ -151,7 +150,7 @@ def _serve(wanted: Wanted, messages: int) -> int:
         running = Running(
             grace=GRACE_SECONDS,
             say=lambda line: print(line, file=sys.stderr),  # noqa: T201 - our own line, and click is not needed
-            recorded=lambda record: _count(tally, record),
+            recorded=tally.count,
         )
         program = Program(served(settings, sockets=wanted.sockets), terse=wanted.terse, running=running)
         run_on_loop(program.run(tell))
@@ -212,13 +211,3 @@ def _client(settings: "Settings", name: str | None) -> Client:
     except SecretUnreadable as unreadable:
         raise AddressRefused(f"box `{name}`: {unreadable}") from None
     return Client(box=box, token=token.reveal().decode("utf-8", "replace"))
-
-
-def _count(tally: Tally, record: "Record") -> None:
-    from addons.record import Event
-
-    if record.event is Event.ALLOW:
-        tally.allowed += 1
-    elif record.event is Event.DENY:
-        reason = record.reason or record.rule or "-"
-        tally.refused[reason] = tally.refused.get(reason, 0) + 1

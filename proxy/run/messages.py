@@ -5,13 +5,20 @@ of a box that the program is.
 """
 
 import json
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, final
+from typing import Any, Final, final
 
+from addons.record import Event, Record
+from grants.decision import Reason
 from proxy.client_env.addresses import Addresses
 from proxy.client_env.trust import TrustFiles
+from proxy.decisionlog.remedies import ANSWERS, REMEDIES
 from proxy.run.served import Hidden
+
+_MOST_NAMES: Final = 64
+_SHOWN: Final = 5
 
 
 @final
@@ -76,22 +83,61 @@ class Ready:
 @final
 @dataclass(slots=True)
 class Tally:
-    """What was decided. `refused`: by reason, or rule where there is no reason."""
+    """What was decided.
+
+    Attributes:
+        refused: by reason, or rule where there is no reason.
+        unknown: how often each host was asked for that is no endpoint; of 64 hosts at most.
+        answered: how often an upstream refused: by endpoint and status, such as `api 401`.
+    """
 
     allowed: int = 0
     refused: dict[str, int] = field(default_factory=dict)
+    unknown: dict[str, int] = field(default_factory=dict)
+    answered: dict[str, int] = field(default_factory=dict)
+
+    def count(self, record: Record) -> None:
+        """Count one record; that of an intent or of an end is no decision."""
+        if record.event is Event.ALLOW:
+            self.allowed += 1
+        elif record.event is Event.DENY:
+            _more(self.refused, record.reason or record.rule or "-")
+            if record.reason == Reason.HOST_UNKNOWN and record.host is not None:
+                _more(self.unknown, record.host)
+        else:
+            return
+        if record.upstream_status in ANSWERS:
+            _more(self.answered, f"{record.endpoint or '-'} {record.upstream_status}")
+
+    def hints(self) -> Iterator[str]:
+        """What helps, a line each: for hosts that are no endpoint, and for what upstreams refused."""
+        if self.unknown:
+            yield f"{Reason.HOST_UNKNOWN}: {_often(self.unknown, most=_SHOWN)}; {REMEDIES[Reason.HOST_UNKNOWN]}"
+        for name, count in self.answered.items():
+            endpoint, _, status = name.rpartition(" ")
+            yield f"{endpoint} answered {status}: {count}; {ANSWERS[int(status)]}"
 
     def line(self) -> bytes:
         """The message."""
-        return json.dumps({"allowed": self.allowed, "refused": self.refused}).encode() + b"\n"
+        return json.dumps(asdict(self)).encode() + b"\n"
 
     @classmethod
     def of(cls, line: bytes) -> "Tally":
         """The message in a line that `line` made."""
-        found = json.loads(line)
-        return cls(found["allowed"], found["refused"])
+        return cls(**json.loads(line))
 
     def __str__(self) -> str:
-        often = sorted(self.refused.items(), key=lambda pair: (-pair[1], pair[0]))
-        reasons = ", ".join(f"{reason} {count}" for reason, count in often)
+        reasons = _often(self.refused)
         return f"allowed {self.allowed}, refused {sum(self.refused.values())}{f' ({reasons})' if reasons else ''}"
+
+
+def _more(counts: dict[str, int], name: str) -> None:
+    """One more of `name`, unless so many others were counted that it could be anything that a client thinks of."""
+    if name in counts or len(counts) < _MOST_NAMES:
+        counts[name] = counts.get(name, 0) + 1
+
+
+def _often(counts: Mapping[str, int], *, most: int | None = None) -> str:
+    """The most frequent first, with how often; `most` of them."""
+    often = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+    return ", ".join(f"{name} {count}" for name, count in often[:most])

@@ -130,6 +130,8 @@ def _end(beside: Beside, signals: Signals) -> None:
 
 def _report(beside: Beside, ready: Ready) -> None:
     tally = beside.tally()
+    for hint in () if tally is None else tally.hints():
+        say(f"grantproxy: {hint}")
     said = "unknown, as the proxy did not end by itself" if tally is None else str(tally)
     say(f"grantproxy: decisions: {said}; log {ready.log}")
 

@@ -8,8 +8,9 @@ from proxy.settings.model import Audit, Settings
 def fixed_changes(old: Settings, new: Settings) -> list[str]:
     """One line, with its remedy, for each setting that differs and needs a new start; none: `new` may take over.
 
-    Those are the state directory, the decision log, the admin address and the broker's database. Everything else may
-    change: endpoints, their grants and secrets, listeners, boxes, tunnels, limits, what the broker serves. Pure.
+    Those are the state directory, the decision log, the admin address, the broker's database and the number of workers.
+    Everything else may change: endpoints, their grants and secrets, listeners, boxes, tunnels, limits, what the broker
+    serves. Pure.
     """
     moved = old.state != new.state
     # A log that is named relative to the state directory moves with it: that is one change, told once.
@@ -19,6 +20,7 @@ def fixed_changes(old: Settings, new: Settings) -> list[str]:
         ("state", not moved, str(old.state), str(new.state)),
         ("audit.path", same_log, _written(old.audit), _written(new.audit)),
         ("audit.sync", old.audit.sync is new.audit.sync, str(old.audit.sync), str(new.audit.sync)),
+        ("workers", old.workers == new.workers, str(old.workers), str(new.workers)),
         ("admin", old.admin == new.admin, str(old.admin or "none"), str(new.admin or "none")),
         ("broker.database", same_database, _database(old), _database(new)),
     )

@@ -19,6 +19,7 @@ from proxy.settings.files import Unreadable, read_bounded
 from proxy.settings.grantfiles import Grants
 from proxy.settings.model import Audit, Limits, Settings, Sync
 from proxy.settings.tunnels import load_tunnels
+from proxy.settings.usable import hold_usable
 from proxy.settings.values import (
     ValueInvalid,
     parse_duration,
@@ -69,6 +70,7 @@ def settings_of(place: Place, *, directory: Path) -> Settings:
     # Absolute, as what is relative to it, the log, is named by its whole path from here on.
     state = (read(place.get("state"), partial(parse_path, directory=directory)) or default_state()).absolute()
     audit, limits = _audit(place, state), _limits(place)
+    workers = _workers(place, audit)
     tunnels, rules = load_tunnels(place)
     boxes = load_boxes(place, endpoints, directory=directory)
     broker = load_broker(place, boxes, directory=directory, state=state, grants=grants)
@@ -76,6 +78,7 @@ def settings_of(place: Place, *, directory: Path) -> Settings:
     hold_variables(endpoints)
     hold_tunnels(rules, endpoints)
     hold_listeners(place, endpoints, directory)
+    noticed = hold_usable(endpoints, front=place.has("proxy"))
     problems = (*in_file_order(place.report.problems), *grants.problems)
     if problems:
         raise SettingsInvalid(problems)
@@ -90,6 +93,8 @@ def settings_of(place: Place, *, directory: Path) -> Settings:
         tunnels=tunnels,
         boxes=boxes,
         broker=broker,
+        workers=workers,
+        notices=in_file_order(noticed),
     )
 
 
@@ -127,6 +132,15 @@ def _log_file(text: str, *, state: Path) -> Path:
     if path.parent != state and not os.path.isdir(path.parent):
         raise ValueInvalid(f"{quoted_file(text)} is in a directory that does not exist; make it, or write another")
     return path
+
+
+def _workers(place: Place, audit: Audit) -> int:
+    workers = place.get("workers")
+    if workers is None:
+        return 1
+    if workers.number > 1 and audit.path is None:
+        workers.problem("needs a decision log that processes can share; set `audit.path` to a file, or `workers: 1`")
+    return workers.number
 
 
 def _limits(place: Place) -> Limits:

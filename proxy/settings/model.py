@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, final
 from grants.addresses import is_address
 from grants.message import Authority, Origin
 from grants.model import Grant
+from grants.problems import Problem
 
 if TYPE_CHECKING:
     from proxy.settings.broker_model import BoxAnthropic, BoxFountain, BrokerSettings
@@ -235,6 +236,8 @@ class Settings:
         directory: where the settings file is; `exec:` commands run in it.
         boxes: the clients that are known; with none, whoever reaches a listener is let in, and all are local.
         broker: the front that speaks the broker protocol; None switches it off.
+        workers: processes that share the work; 1: the one that was started does it all.
+        notices: what whoever wrote this should know, each with its place.
     """
 
     state: Path
@@ -247,3 +250,5 @@ class Settings:
     tunnels: Tunnels = field(default_factory=Tunnels)
     boxes: tuple[BoxSettings, ...] = ()
     broker: "BrokerSettings | None" = None
+    workers: int = 1
+    notices: tuple[Problem, ...] = field(default=(), compare=False)

@@ -12,11 +12,13 @@ from enum import Enum, auto
 from typing import final
 
 from addons.ports import UpstreamFailed
+from addons.record import TlsCause
 from grants.addresses import is_address, is_inside, is_loopback
 from grants.message import Authority, Origin
 
 from .connection import Connection
 from .failures import fault, inside_address, timed_out, unreachable, unresolved, untrusted
+from .handshake import cause_of
 from .trust import Trust
 
 type Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -187,7 +189,7 @@ async def _secure(stream: socket.socket, host: str, trust: Trust, connection: Co
     """TLS to `host` on `stream`: server name for a name, the certificate's address for an address (RFC 6125)."""
     loop = asyncio.get_running_loop()
     below = await _open(stream, _Silent())
-    failed = False
+    failed: TlsCause | None = None
     try:
         transport = await loop.start_tls(
             below,
@@ -199,19 +201,20 @@ async def _secure(stream: socket.socket, host: str, trust: Trust, connection: Co
             ssl_shutdown_timeout=_SHUTDOWN_SECONDS,
         )
         if transport is None:
-            failed = True
+            failed = TlsCause.CLOSED
         else:
             connection.tls_made(transport, below)
-            failed = transport.get_extra_info("ssl_object").selected_alpn_protocol() not in (None, "http/1.1")
+            if transport.get_extra_info("ssl_object").selected_alpn_protocol() not in (None, "http/1.1"):
+                failed = TlsCause.PROTOCOL
     except asyncio.CancelledError:
         connection.abort()
         below.abort()
         raise
-    except Exception:
+    except Exception as error:
         # ssl.SSLError, a reset in the handshake, a host that is no server name: TLS to that name did not come about.
         connection.abort()
         below.abort()
-        failed = True
-    if failed:
+        failed = cause_of(error)
+    if failed is not None:
         connection.abort()
-        raise untrusted()
+        raise untrusted(failed)

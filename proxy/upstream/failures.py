@@ -4,6 +4,7 @@ Every low-level error becomes one of these where it is caught; nothing of its te
 """
 
 from addons.ports import UpstreamFailed
+from addons.record import TlsCause
 from grants.decision import Reason, Rule
 
 
@@ -27,9 +28,9 @@ def unreachable() -> UpstreamFailed:
     return UpstreamFailed(Rule.UPSTREAM_ERROR, Reason.CONNECT)
 
 
-def untrusted() -> UpstreamFailed:
+def untrusted(cause: TlsCause) -> UpstreamFailed:
     """The TLS handshake failed: certificate, name, version or protocol."""
-    return UpstreamFailed(Rule.TRANSPORT, Reason.TLS)
+    return UpstreamFailed(Rule.TRANSPORT, Reason.TLS, tls=cause)
 
 
 def timed_out() -> UpstreamFailed:

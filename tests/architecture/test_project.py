@@ -1,6 +1,8 @@
 """What ships: the typing marker, schemas, locks with hashes and no address in them, one version."""
 
 import re
+import shutil
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize("name", ["runtime.txt", "dev.txt"])
+@pytest.mark.parametrize("name", ["runtime.txt", "dev.txt", "bench.txt"])
 def test_locks_have_hashes_and_no_address(name: str) -> None:
     """Every package is locked by hash, and whoever installs chooses where from."""
     text = (ROOT / "requirements" / name).read_text()
@@ -35,3 +37,12 @@ def test_the_lock_covers_the_project() -> None:
 def test_packages_are_typed(package: str) -> None:
     """Types are part of what ships (PEP 561)."""
     assert (ROOT / package / "py.typed").exists()
+
+
+def test_setup_says_where_the_program_is() -> None:
+    """`make setup` ends with the line that puts the program on the path."""
+    make = shutil.which("make")
+    if make is None:
+        pytest.skip("there is no make")
+    done = subprocess.run([make, "-n", "setup"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert f'export PATH="{ROOT}/.venv/bin:$PATH"' in done.stdout

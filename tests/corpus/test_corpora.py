@@ -50,8 +50,9 @@ def sdist(name: str) -> Path:
         CACHE.mkdir(parents=True, exist_ok=True)
         wanted = CACHE / f"{name}.txt"
         wanted.write_text(line + "\n")
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:"]
-        command += ["--require-hashes", "--dest", str(CACHE), "-r", str(wanted)]
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
+        # From source, but what its build needs need not be.
+        command += ["--no-binary", name, "--require-hashes", "--dest", str(CACHE), "-r", str(wanted)]
         environment = {**os.environ, "PYYAML_FORCE_LIBYAML": "0"}
         _fetch(command, f"the source of {name}", environment)
         _unpack(CACHE / f"{name}-{version}.tar.gz", CACHE)

@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -108,3 +109,17 @@ def test_code_points_at_pages_that_exist(heading: str | None, page: str) -> None
 
 def headings(page: Path) -> list[str]:
     return re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_what_is_started_behind_is_waited_for(page: Path) -> None:
+    """A program that a page starts with `&` is waited for in the next line, so that whatever follows finds it."""
+    lines = [
+        line.removeprefix("$ ")
+        for kind in ("console", "sh")
+        for text in blocks(page, kind)
+        for line in text.splitlines()
+    ]
+    for line, after in pairwise([*lines, ""]):
+        if line.endswith("&"):
+            assert re.match(r"(while|until) .*; do sleep [0-9.]+; done$", after), line

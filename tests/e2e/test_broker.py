@@ -172,6 +172,19 @@ def test_two_processes_share_one_database(tmp_path: Path, api: Api, postgres: Po
             assert call(first, "POST", "/llm/anthropic/v1/messages", message)[0] == 403
 
 
+def test_two_workers_know_of_one_report(tmp_path: Path, api: Api) -> None:
+    """A report to one worker is what every other enforces at its next request."""
+    url, message = f"http://127.0.0.1:{api.server.server_port}", {"model": "m", "max_tokens": 8, "messages": []}
+    with Proxy(tmp_path, {**settings(url), "workers": 2}, {"TOKEN": TOKEN, "HOUSE": HOUSE}) as proxy:
+        for _ in range(15):
+            for word, status in (("agent", 200), ("decide", 403)):
+                report(proxy, word)
+                for _ in range(3):
+                    found, body = call(proxy, "POST", "/llm/anthropic/v1/messages", message)
+                    assert found == status, (body, proxy.records()[-3:])
+        assert len({record["chain"] for record in proxy.records()}) == 2
+
+
 def test_a_thousand_boxes_lose_no_report(tmp_path: Path, api: Api) -> None:
     """1,000 boxes with 100 requests in flight: each finds its own report, and only its own."""
     names = [f"b{number}" for number in range(1000)]

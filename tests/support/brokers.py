@@ -23,11 +23,12 @@ from addons.policy import Policies
 from grants.decision import Reason
 from proxy.broker.state import State
 from proxy.connection import table
-from proxy.listeners import Listeners, bind
-from proxy.master import make_master
+from proxy.listeners import Listeners
+from proxy.master import Master
 from proxy.services import Services
 from proxy.settings import load_settings
 from proxy.settings.model import Settings, TcpListen
+from proxy.sockets import bind
 from proxy.store import Store
 from proxy.tls.ca import load_ca
 from proxy.tls.leaves import Leaves
@@ -292,9 +293,9 @@ async def brokers(
         policies=policies, limits=Limits(), certificates=Leaves(load_ca(folder / "state")), clients=500
     )
     addons = list(chain(Front(listeners.pick), Audit(log, b"k" * 32)))
-    master = make_master(addons)
+    master = Master(addons)
     listener = bind(TcpListen(host="127.0.0.1", port=0), setting="broker.listen", broker=True)
-    await listeners.start([listener], master, table(addons))
+    listeners.start([listener], master, table(addons))
     try:
         yield Running(listener.sock.getsockname()[:2], api, log, state, policies)
     finally:

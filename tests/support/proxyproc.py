@@ -53,6 +53,7 @@ class Proxy:
         folder: an empty folder for settings, state and output.
         settings: what goes into the settings file; listeners on port 0 unless given.
         environment: added to the environment (secrets).
+        patience: seconds until it has to be ready.
         preamble: Python that is run in the process before the program, to make something of it fail.
     """
 
@@ -62,6 +63,7 @@ class Proxy:
     arguments: tuple[str, ...] = ()
     preamble: str = ""
     check_log: bool = True
+    patience: float = 20
     process: subprocess.Popen[bytes] | None = None
     ready: dict[str, Any] = field(default_factory=dict)
     _offset: int = 0
@@ -108,7 +110,7 @@ class Proxy:
                 stdout=out,
                 stderr=err,
             )
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + self.patience
         while True:
             try:
                 self.ready = json.loads(ready.read_text())

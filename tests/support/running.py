@@ -25,9 +25,10 @@ from grants.load import load_grant
 from grants.message import Origin
 from grants.secret import Secret
 from proxy.connection import table
-from proxy.listeners import Listener, Listeners, bind
-from proxy.master import make_master
+from proxy.listeners import Listeners
+from proxy.master import Master
 from proxy.settings.model import TcpListen
+from proxy.sockets import Listener, bind
 from proxy.tls.ca import load_ca
 from proxy.tls.leaves import Leaves
 from proxy.upstream.client import UpstreamClient
@@ -184,12 +185,12 @@ async def running(
     listeners = Listeners(policies=policies, limits=limits or Limits(), certificates=Leaves(ca), clients=clients)
     audit = Audit(log, b"k" * 32)
     addons = list(arrange(list(chain(Front(listeners.pick), audit))))
-    master = make_master(addons)
+    master = Master(addons)
     bound: tuple[Listener, Listener] = (
         bind(TcpListen(host="127.0.0.1", port=0), setting="proxy"),
         bind(TcpListen(host="127.0.0.1", port=0), setting="endpoints[0].listen", endpoint="api"),
     )
-    await listeners.start(bound, master, table(addons))
+    listeners.start(bound, master, table(addons))
     addresses = [listener.sock.getsockname()[:2] for listener in bound]
     try:
         yield Running(addresses[1], addresses[0], ca.path, log, policies, listeners, pool, addons)

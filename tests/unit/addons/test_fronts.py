@@ -30,7 +30,7 @@ from addons.ports import LogUnavailable
 from addons.record import Event, Mode
 from grants.decision import Reason, Rule
 from grants.message import Authority
-from proxy.master import make_master
+from proxy.master import Master
 
 GET = b"GET /things/1 HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer @secret:api\r\n\r\n"
 POST = b"POST /things/1 HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer @secret:api\r\nContent-Type: application/json\r\n"
@@ -230,7 +230,8 @@ def held(proxy: Running) -> int:
     return total
 
 
-AHEAD = 256 * 1024 + 2 * 65536
+AHEAD = 256 * 1024 + 256 * 1024
+"""The bound, and one read of the event loop's."""
 
 
 @both
@@ -819,7 +820,7 @@ def test_mitmproxy_dials_nothing(run: Callable[..., None]) -> None:
         server = Server(address=("127.0.0.1", 1))
         client = Client(peername=("127.0.0.1", 2), sockname=("127.0.0.1", 3))
         hook = ServerConnectHook(ServerConnectionHookData(server=server, client=client))
-        await make_master([NoDial()]).addons.handle_lifecycle(hook)
+        await Master([NoDial()]).addons.handle_lifecycle(hook)
         assert server.error is not None
 
     run(work)

@@ -112,6 +112,7 @@ def test_a_relay_takes_anything_and_says_so_in_its_records(run: Run, upstream: U
         assert events(proxy) == [(Event.ALLOW, 418, ()), (Event.END, 418, (EndedBy.UPSTREAM,))] * 2
         records = proxy.log.records
         assert {record.assurance for record in records} == {"trusted-upstream"}
+        assert {record.upstream_status for record in records} == {418}
         assert records[0].id == records[1].id
         assert (records[1].bytes_in, records[1].secret_refs) == (len(SECRET), ("api",))
         assert SECRET not in repr(records)

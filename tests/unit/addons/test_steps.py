@@ -23,10 +23,10 @@ from addons.gate import Gate
 from addons.guard import fail_closed
 from addons.policy import Judged, Policy, Service
 from addons.ports import UpstreamFailed
-from addons.record import Mode, Signal
+from addons.record import Mode, Signal, TlsCause
 from addons.refusal import refusal
 from addons.reply import reply_bytes
-from addons.send import Send
+from addons.send import Send, deny_failed
 from addons.where import Where
 from addons.who import Who
 from grants.canonical import authority_bytes
@@ -572,3 +572,61 @@ def test_what_is_injected_goes_to_the_upstream_and_not_on_to_others() -> None:
     first, second = made.way.upstream.sent
     assert first.fields == ((b"X-Api-Key", SECRET.encode()),)
     assert second.fields == ()
+
+
+FOLLOWING = {"operations": [operation("read-thing")], "redirects": {"allow": True, "maxHops": 1}}
+MOVED = response(302, b"", Location="/things/2")
+
+
+@pytest.mark.parametrize(
+    ("grant", "answers", "upstream", "shown"),
+    [
+        pytest.param(None, [response()], 200, 200, id="shown"),
+        pytest.param(None, [response(401)], 401, 502, id="credential refused"),
+        pytest.param(None, [response(403)], 403, 502, id="not allowed there"),
+        pytest.param(None, [response(200, b"no JSON")], 200, 502, id="answer refused"),
+        pytest.param(None, [MOVED], 302, 403, id="redirect refused"),
+        pytest.param(FOLLOWING, [MOVED, response(401)], 401, 502, id="the last of a chain"),
+        pytest.param(None, [UpstreamFailed(Rule.UPSTREAM_ERROR, Reason.CONNECT)], None, 502, id="no answer"),
+    ],
+)
+def test_the_record_has_what_the_upstream_answered(
+    grant: object, answers: list[Response | UpstreamFailed], upstream: int | None, shown: int
+) -> None:
+    """Whoever runs the proxy sees the upstream's status; a client that is refused its answer does not."""
+    log = MemoryLog()
+    asked = exchange(service(grant, *answers))
+    asked.id = "known"
+    made = through(asked, log=log)
+    [record] = log.records
+    assert (record.upstream_status, record.status) == (upstream, shown)
+    assert made.reply is not None
+    if shown != upstream:
+        assert str(upstream).encode() not in made.reply
+
+
+@pytest.mark.parametrize(
+    ("failed", "labels"),
+    [
+        *(
+            pytest.param(UpstreamFailed(Rule.TRANSPORT, Reason.TLS, tls=cause), (f"upstream-tls:{cause}",), id=cause)
+            for cause in TlsCause
+        ),
+        pytest.param(UpstreamFailed(Rule.UPSTREAM_ERROR, Reason.CONNECT), (), id="no handshake"),
+    ],
+)
+def test_the_record_says_why_a_handshake_failed(failed: UpstreamFailed, labels: tuple[str, ...]) -> None:
+    """The cause is a label of the record; what the client is told is the same for each."""
+    log = MemoryLog()
+    made = through(exchange(service(None, failed)), log=log)
+    assert [record.labels for record in log.records] == [labels]
+    assert made.reply is not None
+    assert b"upstream-tls" not in made.reply
+
+
+def test_a_refusal_is_not_labelled_by_what_came_after_it() -> None:
+    """The first refusal counts: a handshake that failed later says nothing about it."""
+    made = exchange()
+    made.deny(Deny(rule=Rule.DENIED, reason=Reason.SHUTDOWN, detail="the first"))
+    deny_failed(made, UpstreamFailed(Rule.TRANSPORT, Reason.TLS, tls=TlsCause.EXPIRED), None)
+    assert (made.labels, made.denial and made.denial.reason) == ((), Reason.SHUTDOWN)

@@ -12,9 +12,9 @@ from support.running import MemoryLog
 from support.talk import Talk, raw
 
 from proxy.admin import Admin
-from proxy.listeners import bind
 from proxy.reload import Outcome, Result
 from proxy.settings.model import Audit, Limits, Settings, TcpListen
+from proxy.sockets import bind
 
 SETTINGS = Settings(state=Path("state"), directory=Path(), endpoints=(), audit=Audit(path=None), limits=Limits())
 

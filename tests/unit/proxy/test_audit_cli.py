@@ -21,10 +21,11 @@ from rich.console import Console
 from addons.record import EndedBy, Event, Mode, Record
 from grants.decision import Reason, Rule
 from proxy.cli.audit import command
-from proxy.cli.audit_text import plain, records_table, safe, summary_tables
+from proxy.cli.audit_text import HEADER, plain, records_table, safe, summary_tables
 from proxy.decisionlog import FileLog
-from proxy.decisionlog.query import REMEDIES, Filter, summarize
+from proxy.decisionlog.query import Filter, summarize
 from proxy.decisionlog.reader import LONGEST_LINE, with_rotated
+from proxy.decisionlog.remedies import ANSWERS, CLIENT_ONLY, REMEDIES
 from proxy.settings.model import Sync
 
 READ = Record(
@@ -456,10 +457,129 @@ def test_a_client_that_misses_the_ca_is_told_so() -> None:
 def test_every_remedy_is_for_a_word_of_the_log() -> None:
     """Remedies are keyed by rules and reasons, and are one line without a full stop."""
     words = {*Rule, *Reason}
-    for word, remedy in REMEDIES.items():
+    for word, remedy in [*REMEDIES.items(), *((Rule.REQUEST, text) for text in ANSWERS.values())]:
         assert word in words
         assert "\n" not in remedy
         assert not remedy.endswith(".")
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_every_reason_has_a_remedy_or_needs_none(reason: Reason) -> None:
+    """A reason has its remedy, that of its rule, or is listed as the client's own to mend: never two of these."""
+    assert (reason in REMEDIES or reason == Rule.FAULT) != (reason in CLIENT_ONLY)
+
+
+DENIED = {"event": "broker_request_deny", "verdict": "deny", "rule": "denied"}
+
+
+def test_unknown_hosts_are_named() -> None:
+    """The hosts that clients asked for are named, the most frequent five with how often; the remedy has both ways."""
+    asked = ["a.example"] * 3 + ["b.example"] * 2 + ["c.example", "d.example", "e.example", "f.example"]
+    [refusal] = summarize([DENIED | {"reason": "host-unknown", "host": host} for host in asked]).refusals
+    assert refusal.where == ("a.example 3", "b.example 2", "c.example 1", "d.example 1", "e.example 1")
+    assert "endpoint with that upstream" in str(refusal.remedy)
+    assert "`tunnels.allow`" in str(refusal.remedy)
+
+
+@pytest.mark.parametrize(
+    ("status", "says"),
+    [
+        pytest.param(401, "refused the credential; check the endpoint's `secrets`", id="401"),
+        pytest.param(403, "refused the credential; check the endpoint's `secrets`", id="403"),
+        pytest.param(429, "ask less often", id="429"),
+        pytest.param(500, None, id="500"),
+    ],
+)
+def test_what_upstreams_refuse_is_counted(path: Path, status: int, says: str | None) -> None:
+    """An upstream's status of 400 or more is counted by endpoint, whether the client was shown it or refused it."""
+    log = FileLog(path, sync=Sync.OFF)
+    refused = replace(REFUSED, rule=Rule.RESPONSE_STATUS, reason=Reason.STATUS, status=502, upstream_status=status)
+    for record in (
+        refused,
+        replace(STREAM, status=status, upstream_status=status),
+        replace(END, upstream_status=status),
+    ):
+        log.write(record)
+    log.close()
+    lines = _run("summary", "--log", path).stdout.splitlines()
+    for endpoint in ("github", "llm"):
+        [line] = [line for line in lines if line.startswith(f"{endpoint} answered {status}: 1")]
+        assert (says or "") in line
+        assert ("; " in line) is (says is not None)
+    assert (
+        _run("show", "--log", path).stdout.splitlines()[-3].split()[6]
+        == f"semantic-response-status/status,upstream-{status}"
+    )
+    answers = json.loads(_run("summary", "--log", path, "--json").stdout)["answers"]
+    assert {(answer["endpoint"], answer["status"], answer["count"]) for answer in answers} == {
+        ("github", status, 1), ("llm", status, 1),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("reason", "label"), [("tls", "upstream-tls:expired"), ("tls-client-error", "tls-alert:expired")]
+)
+def test_why_a_handshake_failed_is_shown(reason: str, label: str) -> None:
+    """`show` has the cause beside the reason, `summary` beside the host."""
+    record = DENIED | {"reason": reason, "host": "api.example", "labels": [label, "word:lobby"]}
+    assert plain(record).split()[6] == f"denied/{reason},expired"
+    [refusal] = summarize([record]).refusals
+    assert refusal.where == ("api.example expired",)
+
+
+ONE, TWO = "ab12cd34ef56ab12cd34ef56", "ab12cd99ef56ab12cd34ef56"
+
+
+def _identified(path: Path) -> None:
+    log = FileLog(path, sync=Sync.OFF)
+    for record in (replace(STREAM, id=ONE), replace(REFUSED, id=TWO), replace(END, id=ONE)):
+        log.write(record)
+    log.close()
+
+
+@pytest.mark.parametrize("begins", [ONE, ONE[:12], ONE[:8]])
+def test_one_decision_is_shown_by_its_id(path: Path, begins: str) -> None:
+    """All records of one decision, and no other's."""
+    _identified(path)
+    result = _run("show", begins, "--log", path, "--json")
+    assert result.exit_code == 0, result.stderr
+    assert _ids(result) == [f"{ONE}_allow", f"{ONE}_end"]
+
+
+@pytest.mark.parametrize(
+    ("begins", "code", "says"),
+    [
+        pytest.param("ab12cd", 1, "2 decisions begin with `ab12cd`; write more digits", id="two"),
+        pytest.param("ffffff", 1, "no record of `ffffff` in", id="none"),
+        pytest.param("ab12c", 2, "`ab12c` is no decision; write its id, or at least the first 6", id="short"),
+        pytest.param("no-digits", 2, "`no-digits` is no decision", id="no digits"),
+        pytest.param(f"{ONE}0", 2, "is no decision", id="long"),
+    ],
+)
+def test_an_id_that_names_no_decision(path: Path, begins: str, code: int, says: str) -> None:
+    """What is not the beginning of exactly one id is told, with what to write."""
+    _identified(path)
+    result = _run("show", begins, "--log", path)
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert says in result.stderr
+
+
+@pytest.mark.parametrize("begins", [0, 2])
+def test_columns_are_named_on_a_terminal(path: Path, begins: int) -> None:
+    """On a terminal `tail` begins with a line that names each word of the lines below."""
+    main, end = os.openpty()
+    program = "from proxy.cli.audit import command; command()"
+    subprocess.run(
+        [sys.executable, "-c", program, "tail", "-n", str(begins), "--log", str(path)],
+        stdout=end, stderr=subprocess.PIPE, check=True, env={**os.environ, "TERM": "xterm"},
+        cwd=Path(__file__).parents[3],
+    )  # fmt: skip
+    os.close(end)
+    shown = os.read(main, 65536).decode()
+    os.close(main)
+    assert HEADER in shown
+    assert len(HEADER.split()) == len(plain({}).split())
+    assert HEADER not in _run("tail", "--log", path).stdout
 
 
 def test_a_record_without_a_time_is_old() -> None:

@@ -66,7 +66,7 @@ def test_a_pattern_of_a_path_parameter_is_noticed(here: Path) -> None:
     assert (result.exit_code, result.stderr) == (0, f"g.yaml: {notice}\n")
     result = run("check", "s.yaml")
     assert (result.exit_code, result.stdout) == (0, "s.yaml: ok, 1 endpoint\n")
-    assert result.stderr == f"s.yaml: {notice.replace('notice: ', 'notice: g.yaml: ')}\n"
+    assert result.stderr == f"g.yaml: {notice}\n"
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_json_is_for_programs(here: Path) -> None:
     ("arguments", "message"),
     [
         pytest.param(["chek"], "error: `chek` is no command; did you mean `check`? (see `grantproxy --help`)", id="misspelt-command"),
-        pytest.param(["zzz"], "error: `zzz` is no command; the commands are serve, check, explain, audit, box, visitor, ca, demo (see `grantproxy --help`)", id="unknown-command"),
+        pytest.param(["zzz"], "error: `zzz` is no command; the commands are serve, run, check, explain, audit, box, visitor, ca, env, demo (see `grantproxy --help`)", id="unknown-command"),
         pytest.param(["check", "--jsn", "x"], "error: no such option `--jsn`; did you mean `--json`? (see `grantproxy check --help`)", id="misspelt-option"),
         pytest.param(["check"], "error: missing argument `FILE...` (see `grantproxy check --help`)", id="no-file"),
         pytest.param(["--foo"], "error: no such option `--foo` (see `grantproxy --help`)", id="unknown-option"),
@@ -218,3 +218,37 @@ def test_check_starts_without_the_proxy_s_libraries(here: Path) -> None:
         fastest = min(fastest, time.perf_counter() - started)
     assert done.stdout.splitlines()[-1] == "0 []"
     assert fastest < 1.0, "0.15 s on a machine with nothing else to do"
+
+
+@pytest.mark.parametrize(
+    ("text", "summary"),
+    [
+        pytest.param("broker: {listen: '127.0.0.1:0', word: lobby}\n", "broker `lobby` with 0 secrets", id="broker"),
+        pytest.param(
+            "broker:\n  listen: 127.0.0.1:0\n  word: lobby\n  secrets: [{name: S, host: 'https://s.example', value: env:S}]\n",
+            "broker `lobby` with 1 secret", id="broker-with-a-secret",
+        ),
+        pytest.param(
+            "proxy: 127.0.0.1:0\nendpoints: [{upstream: 'https://a.example', assurance: trusted-upstream}]\n"
+            "tunnels: {allow: ['b.example:443']}\nboxes: [{name: x, token: env:X}, {name: y, token: env:Y}]\n",
+            "1 endpoint, 1 tunnel rule, 2 boxes", id="everything-else",
+        ),
+    ],
+)  # fmt: skip
+def test_settings_are_summed_up_by_what_they_have(here: Path, text: str, summary: str) -> None:
+    """A file without endpoints is told by what it has instead."""
+    Path("s.yaml").write_text(text)
+    result = run("check", "s.yaml")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, f"s.yaml: ok, {summary}\n", "")
+
+
+def test_what_nobody_could_use_is_noticed_with_its_place(here: Path) -> None:
+    """A notice has file, line and column; the file is ok."""
+    Path("s.yaml").write_text(
+        "proxy: 127.0.0.1:0\nendpoints:\n- {upstream: 'https://localhost:1', assurance: trusted-upstream}\n"
+    )
+    result = run("check", "s.yaml")
+    assert (result.exit_code, result.stdout) == (0, "s.yaml: ok, 1 endpoint\n")
+    assert result.stderr.startswith("s.yaml:3:14: notice: endpoints[0].upstream: is on `localhost`, which clients")
+    [found] = json.loads(run("check", "s.yaml", "--json").stdout)
+    assert (found["ok"], [notice["line"] for notice in found["notices"]]) == (True, [3])

@@ -11,8 +11,8 @@ from support.running import Running, running
 from support.talk import base, raw
 from support.upstream import Upstream
 
-from proxy.listeners import Listener, ListenFailed, bind
 from proxy.settings.model import Listen, TcpListen, UnixListen
+from proxy.sockets import Listener, ListenFailed, bind
 
 ANY = TcpListen(host="127.0.0.1", port=0)
 GET = b"GET /things/1 HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer @secret:api\r\n\r\n"
@@ -90,7 +90,7 @@ def test_replace(run: Callable[..., None]) -> None:
         fresh = bind(ANY, setting="new", endpoint="api")
         committed: list[int] = []
         async with base(proxy) as kept:
-            await proxy.listeners.replace([old[1].renamed("other", "gone"), fresh], lambda: committed.append(1))
+            proxy.listeners.replace([old[1].renamed("other", "gone"), fresh], lambda: committed.append(1))
             assert committed == [1]
             assert (await kept.ask(GET % kept.host))[0] == 200
         with pytest.raises(ConnectionRefusedError):
@@ -113,9 +113,10 @@ def test_a_replace_that_fails_changes_nothing(run: Callable[..., None]) -> None:
         broken.sock.close()
         committed: list[int] = []
         with pytest.raises((OSError, ValueError)):
-            await proxy.listeners.replace([*old, fresh, broken], lambda: committed.append(1))
+            proxy.listeners.replace([*old, fresh, broken], lambda: committed.append(1))
         assert committed == []
         assert len(proxy.listeners._served) == 2
+        fresh.remove()
         async with base(proxy) as talk:
             assert (await talk.ask(GET % talk.host))[0] == 200
 

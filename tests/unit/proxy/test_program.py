@@ -11,8 +11,8 @@ import pytest
 from grants.message import Origin
 from proxy import descriptors
 from proxy.descriptors import raise_limit
-from proxy.listeners import ListenFailed
-from proxy.program import Program, _bind
+from proxy.fronts import bind_fronts
+from proxy.program import Program
 from proxy.settings.model import (
     Assurance,
     Audit,
@@ -23,6 +23,7 @@ from proxy.settings.model import (
     TcpListen,
     UnixListen,
 )
+from proxy.sockets import ListenFailed
 
 ANY = TcpListen(host="127.0.0.1", port=0)
 
@@ -66,9 +67,11 @@ def test_a_start_that_fails_leaves_nothing(tmp_path: Path) -> None:
 def test_which_sockets_a_reload_keeps(tmp_path: Path) -> None:
     """Unchanged addresses keep their sockets in any order, also where two endpoints have changed places."""
     one, two = UnixListen(path=tmp_path / "1"), UnixListen(path=tmp_path / "2")
-    old, fresh = _bind(settings(tmp_path, endpoint("a", one), endpoint("b", two), endpoint("c", ANY), admin=ANY), None)
+    old, fresh = bind_fronts(
+        settings(tmp_path, endpoint("a", one), endpoint("b", two), endpoint("c", ANY), admin=ANY), None
+    )
     assert len(fresh) == 5
-    new, fresh = _bind(
+    new, fresh = bind_fronts(
         settings(tmp_path, endpoint("d", ANY), endpoint("c", ANY), endpoint("b", one), endpoint("a", two), admin=ANY),
         old,
     )
@@ -83,7 +86,7 @@ def test_which_sockets_a_reload_keeps(tmp_path: Path) -> None:
         busy = TcpListen(host="127.0.0.1", port=taken.getsockname()[1])
         fresh_path = UnixListen(path=tmp_path / "3")
         with pytest.raises(ListenFailed):
-            _bind(settings(tmp_path, endpoint("a", fresh_path), endpoint("b", busy), admin=ANY), new)
+            bind_fronts(settings(tmp_path, endpoint("a", fresh_path), endpoint("b", busy), admin=ANY), new)
     assert not fresh_path.path.exists()
     assert one.path.exists()
     for listener in (*new.clients, new.admin):
@@ -131,5 +134,5 @@ def test_a_limit_that_may_not_be_raised(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_settings_without_a_front_bind_nothing(tmp_path: Path) -> None:
     """No proxy, no admin, no base URL."""
-    fronts, fresh = _bind(replace(settings(tmp_path, endpoint("a", None)), proxy=None), None)
+    fronts, fresh = bind_fronts(replace(settings(tmp_path, endpoint("a", None)), proxy=None), None)
     assert (fronts.clients, fronts.admin, fresh) == ((), None, [])

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from grants.problems import Invalid, Problem
-from proxy.listeners import ListenFailed
 from proxy.reload import Outcome, ReloadRefused, Reloads
 from proxy.settings.model import Audit, Limits, Settings
+from proxy.sockets import ListenFailed
 from proxy.state import StartRefused
 
 SETTINGS = Settings(state=Path("state"), directory=Path(), endpoints=(), audit=Audit(path=None), limits=Limits())

@@ -113,8 +113,16 @@ def test_what_is_left_out_has_its_usual_value(here: Path) -> None:
     assert loaded.audit.path == here / "xdg" / "grantproxy" / "decisions.jsonl"
     assert loaded.audit.sync is Sync.INTERVAL
     assert loaded.limits.header_bytes == 65536
+    assert loaded.workers == 1
     assert (loaded.endpoints[0].name, loaded.endpoints[0].base) == ("api.example", ())
     assert (loaded.endpoints[0].connect_timeout, loaded.endpoints[0].total_timeout) == (10.0, 60.0)
+
+
+@pytest.mark.parametrize("count", [1, 2, 64])
+def test_workers(here: Path, count: int) -> None:
+    """One to 64; more than one need a log that is a file."""
+    (here / "s.yaml").write_text(f"proxy: 127.0.0.1:0\nendpoints: [{ENDPOINT}]\nworkers: {count}\n")
+    assert load_settings(Path("s.yaml")).workers == count
 
 
 def test_the_sample_settings_load() -> None:
@@ -138,7 +146,11 @@ REFUSED = [
     pytest.param("", ["s.yaml:1:1: top level: is empty; write the file's keys"], id="empty"),
     pytest.param("operations: []\n", ["s.yaml:1:1: operations: belongs to a grant file; name that file as an endpoint's `grant`", "s.yaml:1:1: endpoints: is missing; add a list: the upstreams that may be used"], id="a-grant"),
     pytest.param("endpoints: hunter2secret\n", ["s.yaml:1:12: endpoints: is a text; write a list: the upstreams that may be used"], id="text-for-a-list"),
-    pytest.param(endpoint() + "workers: 2\n", ["s.yaml:7:1: workers: is not in this version; leave it out"], id="keys-to-come"),
+    # workers
+    pytest.param(endpoint() + "workers: 0\n", ["s.yaml:7:10: workers: is `0`; write a number that is at least 1"], id="no-workers"),
+    pytest.param(endpoint() + "workers: 65\n", ["s.yaml:7:10: workers: is `65`; write a number that is at most 64"], id="too-many-workers"),
+    pytest.param(endpoint() + "workers: two\n", ["s.yaml:7:10: workers: is `two`; write a plain number: how many processes share the work"], id="workers-in-words"),
+    pytest.param(endpoint() + "workers: 2\naudit: {path: stdout}\n", ["s.yaml:7:10: workers: needs a decision log that processes can share; set `audit.path` to a file, or `workers: 1`"], id="workers-and-stdout"),
     pytest.param(endpoint(upstraem="x"), [E.format("7:5") + "upstraem: is an unknown key; did you mean `upstream`?"], id="misspelt"),
     # assurance
     pytest.param(endpoint(assurance=""), [E.format("3:5") + "assurance: is missing; add one of `semantic`, `trusted-upstream`: what the endpoint promises"], id="no-assurance"),

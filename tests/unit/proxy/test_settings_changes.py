@@ -91,6 +91,7 @@ def test_everything_else_may_change() -> None:
             ["`admin` is `unix:a`, and the running program has `127.0.0.1:8081`"],
             id="admin",
         ),
+        pytest.param(replace(OLD, workers=2), ["`workers` is `2`, and the running program has `1`"], id="workers"),
         pytest.param(
             replace(OLD, admin=None), ["`admin` is `none`, and the running program has `127.0.0.1:8081`"], id="no-admin"
         ),

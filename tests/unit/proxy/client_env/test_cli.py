@@ -139,3 +139,40 @@ def test_what_is_wrong_is_one_line(here: Path, arguments: list[str], code: int, 
     assert done.stderr.startswith(message.format(here=here))
     assert done.stdout == ""
     assert "hunter2" not in done.output
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "box", "says"),
+    [
+        pytest.param(
+            "upstream: 'https://localhost:1', assurance: trusted-upstream",
+            None,
+            "# endpoint `own` is on `localhost`, which",
+            id="name",
+        ),
+        pytest.param(
+            "upstream: 'http://127.0.0.1:1', assurance: trusted-upstream, listen: '127.0.0.1:2'",
+            None,
+            "point them at its `listen`",
+            id="address",
+        ),
+        pytest.param(
+            "upstream: 'http://127.0.0.1:1', assurance: trusted-upstream, listen: '127.0.0.1:2', env: [OWN]",
+            None,
+            "",
+            id="a variable names it",
+        ),
+        pytest.param("upstream: 'https://own.example', assurance: trusted-upstream", None, "", id="elsewhere"),
+        pytest.param("upstream: 'http://127.0.0.1:1', assurance: trusted-upstream", "agent-1", "", id="not the box's"),
+    ],
+)
+def test_endpoints_that_clients_reach_without_the_proxy_are_named(
+    here: Path, endpoint: str, box: str | None, says: str
+) -> None:
+    """In a comment on standard error: standard output is what a shell evaluates."""
+    text = SETTINGS.replace("endpoints:\n", "endpoints:\n- {name: own, " + endpoint + "}\n")
+    (here / "grantproxy.yaml").write_text(text + (BOXES if box else ""))
+    done = run(*(["--box", box] if box else []))
+    assert done.exit_code == 0, done.stderr
+    assert len(done.stderr.splitlines()) == bool(says)
+    assert says in done.stderr

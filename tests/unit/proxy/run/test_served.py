@@ -1,12 +1,16 @@
 """What `run` serves of the settings, what the program may not see, and its environment."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from addons.record import Event, Mode, Record
+from grants.decision import Reason
 from proxy.client_env.addresses import Addresses
 from proxy.client_env.trust import TrustFiles
+from proxy.decisionlog.remedies import ANSWERS
 from proxy.run.environment import environment
 from proxy.run.messages import Ready, Tally
 from proxy.run.served import Hidden, NothingToServe, hidden, served
@@ -107,7 +111,7 @@ def test_messages_come_out_as_they_went_in() -> None:
     """One line each, whatever is in them."""
     assert Ready.of(READY.line()[:-1]) == READY
     assert b"\n" not in READY.line()[:-1]
-    tally = Tally(3, {"route": 1, "method": 2})
+    tally = Tally(3, {"route": 1, "method": 2}, {"a.example": 1}, {"api 401": 1})
     assert Tally.of(tally.line()) == tally
 
 
@@ -122,6 +126,28 @@ def test_messages_come_out_as_they_went_in() -> None:
 def test_the_line_at_the_end(tally: Tally, text: str) -> None:
     """Reasons, the most frequent first."""
     assert str(tally) == text
+
+
+ASKED = Record(id="r", event=Event.DENY, mode=Mode.CONNECT, verdict="deny", reason=Reason.HOST_UNKNOWN, status=403)
+
+
+def test_what_is_counted() -> None:
+    """Decisions, by reason; of hosts that are no endpoint, which; of upstreams, what they refused. No more than 64
+    names of clients' own choosing are kept.
+    """
+    tally = Tally()
+    for number in [*range(100), 7]:
+        tally.count(replace(ASKED, host=f"h{number}.example"))
+    for event in (Event.ALLOW, Event.END):
+        tally.count(replace(ASKED, event=event, endpoint="api", reason=None, upstream_status=401))
+    assert str(tally) == "allowed 1, refused 101 (host-unknown 101)"
+    assert (len(tally.unknown), tally.unknown["h7.example"]) == (64, 2)
+    unknown, credential = tally.hints()
+    assert unknown.startswith("host-unknown: h7.example 2, h0.example 1, ")
+    assert unknown.partition(";")[0].count(",") == 4
+    assert "`tunnels.allow`" in unknown
+    assert credential == f"api answered 401: 1; {ANSWERS[401]}"
+    assert list(Tally(1, {"route": 1}).hints()) == []
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ import os
 import socket
 import ssl
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence, Set
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import trustme
 from support.peer import Peer, Stream
 
 from addons.ports import UpstreamFailed
+from addons.record import TlsCause
 from grants.decision import Reason, Rule
 from grants.message import Fields, Origin, Outgoing, Response
 from proxy.upstream import Pool, PoolLimits, Trust, UpstreamClient
@@ -682,14 +684,44 @@ def _common_name_only(authority: trustme.CA) -> ssl.SSLContext:
     return context
 
 
+def _in_time(authority: trustme.CA, *, before: int, after: int) -> ssl.SSLContext:
+    """A certificate that is valid from `before` to `after`, in days from now."""
+    context, now = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), datetime.now(UTC)
+    start, end = now + timedelta(days=before), now + timedelta(days=after)
+    authority.issue_cert("api.example", not_before=start, not_after=end).configure_cert(context)
+    return context
+
+
+def _for_known_clients(authority: trustme.CA) -> ssl.SSLContext:
+    """A server that wants a client's certificate, and TLS 1.2, where the handshake waits for it."""
+    context = _server_of(authority, "api.example")
+    context.verify_mode, context.maximum_version = ssl.CERT_REQUIRED, ssl.TLSVersion.TLSv1_2
+    return context
+
+
+def _without_ciphers(authority: trustme.CA) -> ssl.SSLContext:
+    """A server that has no cipher in common with anybody who is careful."""
+    context = _server_of(authority, "api.example")
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    context.set_ciphers("NULL-SHA256:@SECLEVEL=0")
+    return context
+
+
+NAME, CA = frozenset({TlsCause.NAME_MISMATCH}), frozenset({TlsCause.UNKNOWN_CA})
 TLS_FAILURES = [
-    pytest.param(lambda ca: _server_of(ca, "other.example"), "api.example", id="another name"),
-    pytest.param(lambda ca: _server_of(ca, "*.api.example"), "api.example", id="wildcard below the name"),
-    pytest.param(_common_name_only, "api.example", id="name only as common name"),
-    pytest.param(lambda ca: _server_of(trustme.CA(), "api.example"), "api.example", id="another authority"),
-    pytest.param(lambda ca: _server_of(ca, "127.0.0.2"), "127.0.0.1", id="another address"),
-    pytest.param(lambda ca: _server_of(ca, "localhost"), "127.0.0.1", id="a name for an address"),
-    pytest.param(lambda ca: None, "api.example", id="no TLS"),
+    pytest.param(lambda ca: _server_of(ca, "other.example"), "api.example", NAME, id="another name"),
+    pytest.param(lambda ca: _server_of(ca, "*.api.example"), "api.example", NAME, id="wildcard below the name"),
+    pytest.param(_common_name_only, "api.example", NAME, id="name only as common name"),
+    pytest.param(lambda ca: _server_of(trustme.CA(), "api.example"), "api.example", CA, id="another authority"),
+    pytest.param(lambda ca: _server_of(ca, "127.0.0.2"), "127.0.0.1", NAME, id="another address"),
+    pytest.param(lambda ca: _server_of(ca, "localhost"), "127.0.0.1", NAME, id="a name for an address"),
+    pytest.param(lambda ca: _in_time(ca, before=-9, after=-1), "api.example", {TlsCause.EXPIRED}, id="expired"),
+    pytest.param(lambda ca: _in_time(ca, before=1, after=9), "api.example", {TlsCause.NOT_YET_VALID}, id="too early"),
+    pytest.param(
+        _for_known_clients, "api.example", {TlsCause.ALERT, TlsCause.CLOSED}, id="a client's certificate is wanted"
+    ),
+    pytest.param(_without_ciphers, "api.example", {TlsCause.ALERT, TlsCause.CLOSED}, id="no cipher in common"),
+    pytest.param(lambda ca: None, "api.example", {TlsCause.NO_TLS, TlsCause.CLOSED}, id="no TLS"),
 ]
 
 
@@ -698,17 +730,27 @@ async def _greeting(stream: Stream) -> None:
     await stream.request()
 
 
-@pytest.mark.parametrize(("context", "host"), TLS_FAILURES)
+@pytest.mark.parametrize(("context", "host", "causes"), TLS_FAILURES)
 def test_tls_failures(
-    drive: Drive, authority: trustme.CA, trust: Trust, context: Callable[[trustme.CA], ssl.SSLContext | None], host: str
+    authority: trustme.CA,
+    trust: Trust,
+    context: Callable[[trustme.CA], ssl.SSLContext | None],
+    host: str,
+    causes: Set[TlsCause],
 ) -> None:
-    """A certificate that is not the origin's, or not vouched for, ends it before a byte of the request."""
+    """A certificate that is not the origin's, or not vouched for, ends it before a byte of the request. The failure
+    has a word for why: of the record's fixed list, never text of the other side.
+    """
 
     async def scenario() -> None:
         async with Peer(context(authority), _greeting) as peer:
             pool = Pool()
             client = client_of(peer, trust, pool, host=host, consented=frozenset({("127.0.0.1", peer.port)}))
-            assert await failure(client, get(client._origin)) == (Rule.TRANSPORT, Reason.TLS, 502)
+            with pytest.raises(UpstreamFailed) as caught:
+                await client.send(get(client._origin), max_body=1000, timeout=5)
+            assert (caught.value.rule, caught.value.reason, caught.value.status) == (Rule.TRANSPORT, Reason.TLS, 502)
+            assert caught.value.tls in causes
+            assert caught.value.__cause__ is caught.value.__context__ is None
             assert peer.requests == []
             assert pool.open_connections == 0
 
