@@ -93,6 +93,20 @@ class Engines:
         """
         return await self._whole(self._begun, work)
 
+    async def version(self) -> bytes | None:
+        """What changes with every commit of any process; None where that is not known without a question.
+
+        Raises:
+            StoreUnavailable: the database is no longer whole.
+        """
+        if self._intact is None:
+            return None
+        try:
+            await self._intact.check()
+            return self._intact.version
+        except OSError as error:
+            raise StoreUnavailable(cause(error)) from None
+
     async def close(self) -> None:
         """Wait for what runs and close every connection."""
         if self._running:

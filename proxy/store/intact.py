@@ -78,6 +78,18 @@ class Intact:
         except OSError:
             return False
 
+    @property
+    def version(self) -> bytes | None:
+        """What changes with every commit of any process; None where that is not known.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        headers = b"" if self._index is None else self._index.read(2 * _INDEX_HEADER)
+        known = len(headers) == 2 * _INDEX_HEADER and bool(headers[12])
+        header = headers[:_INDEX_HEADER]
+        return header if known and header == headers[_INDEX_HEADER:] else None
+
     def _begin(self) -> None:
         if self._index is not None:
             return

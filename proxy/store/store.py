@@ -6,7 +6,7 @@ name: a box that is removed leaves nothing to one that is given its name later.
 
 import hmac
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from typing import Any, Final, Self, final
 
 from sqlalchemy import ColumnElement, Executable, Row, Select, Table, and_, delete, or_, select, update
@@ -20,6 +20,7 @@ from proxy.settings.broker_model import Database
 from .engine import Engines, open_engines
 from .errors import BoxExists, BoxUnknown, StoreUnavailable, StoreUnsure
 from .owned import given, learn, owners, rehearse
+from .recent import Recent
 from .rows import box_of, grant_of, json_text, stored
 from .schema import BOXES, GRANTS, OWNED, REPORTS
 from .tokens import digest, new_grant, new_token
@@ -41,6 +42,7 @@ class Store:
 
     def __init__(self, engines: Engines) -> None:
         self._engines = engines
+        self._recent = Recent()
         self._insert: Any = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}[engines.dialect]
 
     @classmethod
@@ -68,9 +70,9 @@ class Store:
         asked, found = sorted(wanted), {}
         for start in range(0, len(asked), _AT_ONCE):
             some = asked[start : start + _AT_ONCE]
-            still = and_(BOXES.c.previous_digest.in_(some), BOXES.c.previous_until > stored(now))
-            where = and_(or_(BOXES.c.token_digest.in_(some), still), BOXES.c.removed.is_(None))
-            for row in await self._all(select(BOXES).where(where)):
+            either = or_(BOXES.c.token_digest.in_(some), BOXES.c.previous_digest.in_(some))
+            where = and_(either, BOXES.c.removed.is_(None))
+            for row in await self._again(("tokens", *some), select(BOXES).where(where)):
                 live = row.previous_until is not None and row.previous_until > stored(now)
                 for held in (row.token_digest, row.previous_digest if live else None):
                     if held in wanted:
@@ -79,8 +81,9 @@ class Store:
 
     async def box_by_name(self, name: str) -> StoredBox | None:
         """The box of that name."""
-        found = await self._first(BOXES, BOXES.c.name == name, BOXES.c.removed.is_(None))
-        return None if found is None else box_of(found)
+        wanted = select(BOXES).where(BOXES.c.name == name, BOXES.c.removed.is_(None)).limit(1)
+        found = await self._again(("name", name), wanted)
+        return box_of(found[0]) if found else None
 
     async def list_boxes(self, *, removed: bool = False) -> tuple[StoredBox, ...]:
         """All boxes by name; with `removed` those too that are no more."""
@@ -192,9 +195,10 @@ class Store:
 
     async def report_of(self, box: str) -> StoredReport | None:
         """The last report. None: the box has never reported, or what is stored is damaged; then nothing is allowed."""
-        found = await self._first(REPORTS, REPORTS.c.box == box)
-        if found is None:
+        rows = await self._again(("report", box), select(REPORTS).where(REPORTS.c.box == box).limit(1))
+        if not rows:
             return None
+        found = rows[0]
         try:
             report = Report(
                 declaration=Declaration.from_json(found.declaration),
@@ -308,6 +312,15 @@ class Store:
     async def _first(self, table: Table, *where: ColumnElement[bool]) -> Row[Any] | None:
         found = await self._all(select(table).where(*where).limit(1))
         return found[0] if found else None
+
+    async def _again(self, asked: Hashable, wanted: Select[Any]) -> Sequence[Row[Any]]:
+        """As `_all`, without asking where nobody has committed anything since it was asked last."""
+        version = await self._engines.version()
+        rows = self._recent.get(version, asked)
+        if rows is None:
+            rows = await self._all(wanted)
+            self._recent.keep(version, asked, rows)
+        return rows
 
     async def _all(self, wanted: Select[Any]) -> Sequence[Row[Any]]:
         async def work(connection: AsyncConnection) -> Sequence[Row[Any]]:
