@@ -184,7 +184,8 @@ def not_seen(name: str) -> Exception:
     from proxy.run.program import NOT_FOUND, NotStarted
 
     return NotStarted(
-        f"`{name}` is not seen by an isolated program, which has the system's programs and the working directory; "
+        f"`{name}` is not seen by an isolated program, which has the system's programs, but not those in `/opt`, and "
+        "the working directory; "
         "show the directory that it is in, and the one that a link there leads to, with --show",
         NOT_FOUND,
     )

@@ -15,7 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, final
 
-SYSTEM: Final = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "etc", "opt", "nix", "gnu")
+from proxy.run import configuration, kernel
+from proxy.run.mounts import Empty, Link, Mount, Show
+
+SYSTEM: Final = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "etc", "nix/store", "gnu/store")
+"""Where programs and their configuration are, and no socket of a service: `/opt` and `/nix/var` have those."""
 _OWN: Final = ("/tmp", "/var", "/run")  # noqa: S108 - private ones
 SHARED: Final = (Path("/tmp"), Path("/var/tmp"))  # noqa: S108
 """Private directories that are open to whoever else runs inside."""
@@ -25,37 +29,6 @@ _KERNEL: Final = ("/proc", "/sys", "/dev")
 
 class IsolationRefused(Exception):
     """The program cannot be isolated as asked. The text says why, and what would help."""
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Show:
-    """`source`, as on the host, at `path`."""
-
-    path: Path
-    source: Path
-    writable: bool = False
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Link:
-    """A symbolic link."""
-
-    path: Path
-    target: str
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Empty:
-    """A directory of the program's own, that is gone with it. `closed`: nothing can be put into it."""
-
-    path: Path
-    closed: bool = False
-
-
-type Mount = Show | Link | Empty
 
 
 @final
@@ -95,7 +68,8 @@ def view(wish: Wish) -> tuple[Mount, ...]:
     """
     _hold_work(wish)
     _hold_links(wish)
-    mounts: list[Mount] = [*_system(), *(Empty(Path(path)) for path in _OWN), Empty(Path("/var/tmp"))]  # noqa: S108
+    mounts: list[Mount] = [*kernel.masks(), *_system(), *configuration.private()]
+    mounts += [*(Empty(Path(path)) for path in _OWN), Empty(Path("/var/tmp"))]  # noqa: S108
     if wish.home != Path("/"):
         mounts.append(Empty(wish.home))
     for path in (*wish.interpreter, *wish.show):

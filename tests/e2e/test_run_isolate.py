@@ -19,6 +19,8 @@ from support.certificates import Certificates
 from support.runs import CALL, COUNTS, SPECIFICATION, TOKEN, Runs, end, issues, wait_for
 from support.upstream import DarkPort, Upstream
 
+from proxy.run.kernel import MASKED
+
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="isolation is Linux's")
 PROBE = Path(__file__).with_name("probe.py")
 GRANT = f"undeclaredHeaders: strip\n{SPECIFICATION.read_text()}"
@@ -93,8 +95,17 @@ def seen(request: Any, tmp_path_factory: pytest.TempPathFactory, certificates: C
         unix = exits.enter_context(socket.socket(socket.AF_UNIX))
         unix.bind(str(home / "agent.sock"))
         unix.listen()
+        opt = Path(f"/opt/grantproxy-test-{os.getpid()}-{request.param}.sock")
+        if os.access("/opt", os.W_OK):
+            service = exits.enter_context(socket.socket(socket.AF_UNIX))
+            service.bind(str(opt))
+            exits.callback(opt.unlink)
+            service.listen()
         state = project / "var" / "state"
         host = {
+            "opt": str(opt),
+            "masked": MASKED,
+            "etc": [path for path in ("/etc/shadow", "/etc/gshadow", "/etc/sudoers") if os.path.exists(path)],
             "tcp": dark.port,
             "udp": datagrams.getsockname()[1],
             "abstract": f"grantproxy-test-{os.getpid()}-{request.param}",
@@ -148,7 +159,7 @@ def seen(request: Any, tmp_path_factory: pytest.TempPathFactory, certificates: C
         yield Seen(json.loads(out), runs, dark, datagrams, process.returncode, err)
 
 
-@pytest.mark.parametrize("name", ["tcp", "route", "udp", "dns", "abstract", "unix", "nested"])
+@pytest.mark.parametrize("name", ["tcp", "route", "udp", "dns", "abstract", "unix", "opt", "nested"])
 def test_there_is_no_way_out(seen: Seen, name: str) -> None:
     """No connection, no datagram, no name and no socket of the host: by address, by abstract name or by path."""
     assert seen.found[name] in (
@@ -225,6 +236,21 @@ def test_no_privileges(seen: Seen) -> None:
     assert set(seen.found["capabilities"]) == {"0" * 16}
     assert seen.found["no-new-privs"] == "1"
     assert not [name for name in seen.found["devices"] if name.startswith(("sd", "nvme", "vd", "kvm", "fuse", "mem"))]
+
+
+def test_nothing_of_the_kernel_is_written(seen: Seen) -> None:
+    """Not one file of `/proc`, whoever runs it: root's files there are the machine's. There is no `/sys`."""
+    assert seen.found["kernel"] == []
+
+
+def test_what_tells_of_the_machine_is_masked(seen: Seen) -> None:
+    """What container runtimes mask: it cannot be read, or there is nothing in it."""
+    assert {name: text for name, text in seen.found["masked"].items() if text not in ([], "", "PermissionError")} == {}
+
+
+def test_etc_holds_what_everybody_may_read(seen: Seen) -> None:
+    """Not what root alone may, of a program that root runs."""
+    assert set(seen.found["etc"].values()) <= {"", "PermissionError", "FileNotFoundError"}
 
 
 def test_environment_input_and_exit_code(seen: Seen) -> None:
