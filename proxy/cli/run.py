@@ -98,8 +98,8 @@ def command(
     from proxy.run.beside import Wanted
     from proxy.run.isolated import plan
     from proxy.run.program import NotStarted
+    from proxy.run.refused import IsolationRefused
     from proxy.run.supervise import Command, run, say
-    from proxy.run.view import IsolationRefused
     from proxy.state import StartRefused
     from proxy.undumpable import close_to_others
 
@@ -115,7 +115,15 @@ def command(
             sockets = (
                 Path(exits.enter_context(TemporaryDirectory(prefix="grantproxy-", dir="/tmp"))) if isolate else None
             )
-            wanted = Wanted(load=load, config=file, box=box, sockets=sockets, terse=terse_denials, verbose=verbose)
+            wanted = Wanted(
+                load=load,
+                config=file,
+                box=box,
+                sockets=sockets,
+                work=None if isolation is None else isolation.work,
+                terse=terse_denials,
+                verbose=verbose,
+            )
             code = run(Command(arguments=command_line, isolation=isolation, quiet=quiet), wanted, os.environ)
         except (StartRefused, IsolationRefused) as refused:
             fail(str(refused))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, final
 
 from proxy.client_env.addresses import AddressRefused, Client, Listening, addresses
 from proxy.run.messages import Ready, Tally
+from proxy.run.refused import IsolationRefused
 from proxy.run.served import LOG, Hidden, NothingToServe, hidden, served
 from proxy.secrets.source import SecretUnreadable, parse_source
 from proxy.settings.model import Listen, TcpListen
@@ -40,6 +41,7 @@ class Wanted:
         config: the settings file, where there is one.
         box: the box that the program is; None where there are none.
         sockets: the directory for sockets of an isolated program; None: ports of loopback.
+        work: the working directory of an isolated program; None where it is not isolated.
         terse: refusals leave their detail out. verbose: more messages.
     """
 
@@ -47,6 +49,7 @@ class Wanted:
     config: Path | None
     box: str | None = None
     sockets: Path | None = None
+    work: Path | None = None
     terse: bool = False
     verbose: bool = False
 
@@ -134,6 +137,8 @@ def _serve(wanted: Wanted, messages: int) -> int:
     from proxy.listeners import ListenFailed
     from proxy.loop import run_on_loop
     from proxy.program import Program, Running
+    from proxy.run.commands import clean
+    from proxy.run.hold import hold
     from proxy.state import StartRefused
 
     logs.configure(verbose=wanted.verbose)
@@ -147,7 +152,10 @@ def _serve(wanted: Wanted, messages: int) -> int:
 
     try:
         settings = wanted.load()
-        secret = hidden(settings, wanted.config)
+        secret = hidden(settings, wanted.config, os.environ)
+        if wanted.work is not None:
+            hold(settings, wanted.config, secret, wanted.work, os.environ)
+            clean(os.environ, secret.variables, settings.directory.absolute(), wanted.work)
         running = Running(
             grace=GRACE_SECONDS,
             say=lambda line: print(line, file=sys.stderr),  # noqa: T201 - our own line, and click is not needed
@@ -158,7 +166,7 @@ def _serve(wanted: Wanted, messages: int) -> int:
     except Invalid as invalid:
         sys.stderr.write("".join(f"{problem}\n" for problem in invalid.problems))
         return 1
-    except (StartRefused, ListenFailed, NothingToServe, AddressRefused) as refused:
+    except (StartRefused, ListenFailed, NothingToServe, AddressRefused, IsolationRefused) as refused:
         sys.stderr.write("".join(f"error: {line}\n" for line in str(refused).splitlines()))
         return 1
     finally:

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from support.certificates import Certificates
-from support.runs import CALL, COUNTS, SPECIFICATION, TOKEN, Runs, end, issues, wait_for
+from support.runs import CALL, COUNTS, ROOT, SPECIFICATION, TOKEN, Runs, end, issues, wait_for
 from support.upstream import DarkPort, Upstream
 
 from proxy.run.kernel import MASKED
@@ -380,6 +380,29 @@ def test_no_tool(runs: Runs) -> None:
     assert "install bubblewrap" in done.stderr
     assert not (runs.folder / "ran").exists()
     assert not (runs.folder / "var" / "state").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "environment", "says"),
+    [
+        pytest.param({"audit": {"path": "{project}/log"}}, {}, "`audit.path` is", id="log"),
+        pytest.param({}, {"PYTHONPATH": "{root}:{project}/src"}, "takes modules from", id="modules"),
+        pytest.param({}, {"LD_LIBRARY_PATH": "{project}/lib"}, "`LD_LIBRARY_PATH` leads into", id="loader"),
+    ],
+)
+def test_what_the_program_could_change_or_erase(
+    runs: Runs, change: dict[str, Any], environment: dict[str, str], says: str
+) -> None:
+    """Records in the working directory, and ways for its code into grantproxy: refused before anything is run."""
+    names = {"project": str(runs.folder), "root": str(ROOT)}
+    settings = json.loads((runs.folder / "grantproxy.yaml").read_text())
+    settings |= json.loads(json.dumps(change).replace("{project}", names["project"]))
+    (runs.folder / "grantproxy.yaml").write_text(json.dumps(settings))
+    runs.environment = {name: text.format(**names) for name, text in environment.items()}
+    done = runs.run("--isolate", "--", "touch", "ran", endpoint=[])
+    assert done.returncode == 1
+    assert says in done.stderr
+    assert not (runs.folder / "ran").exists()
 
 
 def test_commands_that_the_program_could_change(runs: Runs) -> None:

@@ -11,7 +11,8 @@ from proxy.run.bubblewrap import arguments, can_forbid_nesting
 from proxy.run.configuration import private
 from proxy.run.kernel import MASKED, masks
 from proxy.run.mounts import Empty, Link, Mount, Show
-from proxy.run.view import IsolationRefused, Wish, view
+from proxy.run.refused import IsolationRefused
+from proxy.run.view import Wish, hold_work, view
 
 
 def wish(root: Path, **changes: object) -> Wish:
@@ -141,6 +142,29 @@ def test_what_leaves_no_way(tmp_path: Path, changes: dict[str, object], says: st
         view(wish(tmp_path, **given))
 
 
+@pytest.mark.parametrize(
+    ("work", "says"),
+    [
+        pytest.param("/usr", "is in `/usr`", id="usr"),
+        pytest.param("/usr/lib/python3", "is in `/usr`", id="below-usr"),
+        pytest.param("/etc/grantproxy", "is in `/etc`", id="etc"),
+        pytest.param("/nix/store/x", "is in `/nix/store`", id="store"),
+        pytest.param("/usr/src", "is in `/usr`", id="sources"),
+        pytest.param("/usr/src/app", None, id="a-project-in-the-sources"),
+        pytest.param("/opt/app", None, id="opt"),
+        pytest.param("/pythons/3.13/lib/site-packages", "is in `/pythons/3.13`", id="python"),
+        pytest.param("/", "which others use", id="root"),
+    ],
+)
+def test_directories_of_programs(work: str, says: str | None) -> None:
+    """The working directory is a project's: where programs are installed nothing is made writable."""
+    if says is None:
+        hold_work(Path(work), Path("/home/me"), (Path("/pythons/3.13"),))
+        return
+    with pytest.raises(IsolationRefused, match=says):
+        hold_work(Path(work), Path("/home/me"), (Path("/pythons/3.13"),))
+
+
 @pytest.mark.parametrize("name", ["work/conf/a.grant.yaml", "work/grantproxy.yaml", "work/a/b/c/ca.pem"])
 def test_what_decides_is_read_only_and_stays_where_it_is(tmp_path: Path, name: str) -> None:
     """Settings and grants in the working directory are mounts, and so is each directory on the way."""
@@ -164,6 +188,7 @@ def test_what_decides_is_read_only_and_stays_where_it_is(tmp_path: Path, name: s
         pytest.param("work/link", "work/link/below/it", id="on-the-way"),
         pytest.param("work/conf/link", "work/conf/link/below", id="deeper"),
         pytest.param("elsewhere/link", "elsewhere/link", id="outside"),
+        pytest.param("work/link", "elsewhere/first", id="a-later-hop"),
     ],
 )
 def test_links_in_the_working_directory(tmp_path: Path, what: str, link: str, path: str) -> None:
@@ -172,6 +197,7 @@ def test_links_in_the_working_directory(tmp_path: Path, what: str, link: str, pa
     target = tmp_path / "work" / "deep" / "target"
     target.mkdir(parents=True)
     (tmp_path / link).symlink_to(target)
+    (tmp_path / "elsewhere" / "first").symlink_to(tmp_path / "work" / "link")
     given = tmp_path / path
     made = wish(tmp_path, **{what: given if what == "state" else (given,)})
     if link.startswith("work"):
