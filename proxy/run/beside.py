@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 GRACE_SECONDS: Final = 5.0
 """What requests still have when the program has ended: nobody waits for them but what it left behind."""
+_OF_THE_TERMINAL: Final = (signal.SIGINT, signal.SIGQUIT)
 _FIRST_PORT: Final = 29170
 _MAX_LINE: Final = 4 * 1024 * 1024
 
@@ -62,10 +63,12 @@ class Beside:
         parent, own = os.getpid(), os.pipe()
         sys.stdout.flush()
         sys.stderr.flush()
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _OF_THE_TERMINAL)
         self.pid = os.fork()
         if self.pid == 0:
             os.close(own[0])
-            _be_the_proxy(wanted, parent, own[1])
+            _be_the_proxy(wanted, parent, own[1], before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         os.close(own[1])
         self._messages = own[0]
         self._received = b""
@@ -110,14 +113,15 @@ class Beside:
         return line
 
 
-def _be_the_proxy(wanted: Wanted, parent: int, messages: int) -> None:
+def _be_the_proxy(wanted: Wanted, parent: int, messages: int, mask: set[int]) -> None:
     """What the child does, and then it ends: it never returns into the code of the one that forked it."""
     code = 1
     try:
         die_with_parent(parent)
         os.setsid()
-        for number in (signal.SIGINT, signal.SIGQUIT):
+        for number in _OF_THE_TERMINAL:
             signal.signal(number, signal.SIG_IGN)  # until the program takes them
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         nowhere = os.open(os.devnull, os.O_RDWR)
         os.dup2(nowhere, 0)
         os.dup2(nowhere, 1)  # standard output is the program's

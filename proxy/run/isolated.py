@@ -209,4 +209,6 @@ def _may_share_terminal() -> bool:
 
 
 def _version(tool: str) -> str:
-    return subprocess.run([tool, "--version"], capture_output=True, text=True, check=False).stdout  # noqa: S603
+    """Asked without a variable of ours: the tool is dumpable, whatever we are."""
+    asked = [tool, "--version"]
+    return subprocess.run(asked, env={}, capture_output=True, text=True, check=False).stdout  # noqa: S603

@@ -19,6 +19,7 @@ from support.certificates import Certificates
 from support.runs import CALL, COUNTS, ROOT, SPECIFICATION, TOKEN, Runs, end, issues, wait_for
 from support.upstream import DarkPort, Upstream
 
+from proxy.run.inside import KEYCTL
 from proxy.run.kernel import MASKED
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="isolation is Linux's")
@@ -27,6 +28,16 @@ GRANT = f"undeclaredHeaders: strip\n{SPECIFICATION.read_text()}"
 KEY = "key-0123456789-ghijkl"
 BWRAP = ["bwrap", "--ro-bind", "/", "/", "--unshare-user", "--unshare-net", "--unshare-pid", "--proc", "/proc", "true"]
 UNSHARE = ["unshare", "--user", "--map-current-user", "--keep-caps", "--net", "--pid", "--mount", "--fork", "true"]
+
+WITH_A_KEY = """
+import ctypes, os, sys
+number, name, *command = sys.argv[1:]
+libc = ctypes.CDLL(None)
+libc.syscall(ctypes.c_long(int(number)), ctypes.c_long(1), None)
+libc.syscall(ctypes.c_long(int(number) - 2), b"user", name.encode(), b"secret", ctypes.c_size_t(6), ctypes.c_long(-3))
+os.execvp(command[0], command)
+"""
+"""Runs a command with a session keyring that has a key in it: add_key(2) stands two before keyctl(2)."""
 
 
 def works(command: list[str]) -> bool:
@@ -105,6 +116,8 @@ def seen(request: Any, tmp_path_factory: pytest.TempPathFactory, certificates: C
         host = {
             "opt": str(opt),
             "masked": MASKED,
+            "keyctl": KEYCTL[os.uname().machine],
+            "key": "grantproxy-test",
             "etc": [path for path in ("/etc/shadow", "/etc/gshadow", "/etc/sudoers") if os.path.exists(path)],
             "tcp": dark.port,
             "udp": datagrams.getsockname()[1],
@@ -149,6 +162,7 @@ def seen(request: Any, tmp_path_factory: pytest.TempPathFactory, certificates: C
         process = runs.start(
             *("--isolate", "--", sys.executable, "probe.py", json.dumps(host)),
             endpoint=[],
+            before=[sys.executable, "-c", WITH_A_KEY, str(KEYCTL[os.uname().machine]), "grantproxy-test"],
             stdin=subprocess.PIPE,
         )
         try:
@@ -159,9 +173,9 @@ def seen(request: Any, tmp_path_factory: pytest.TempPathFactory, certificates: C
         yield Seen(json.loads(out), runs, dark, datagrams, process.returncode, err)
 
 
-@pytest.mark.parametrize("name", ["tcp", "route", "udp", "dns", "abstract", "unix", "opt", "nested"])
+@pytest.mark.parametrize("name", ["tcp", "route", "udp", "dns", "abstract", "unix", "opt", "nested", "keys"])
 def test_there_is_no_way_out(seen: Seen, name: str) -> None:
-    """No connection, no datagram, no name and no socket of the host: by address, by abstract name or by path."""
+    """No connection, datagram, name, socket or key of the host: by address, by abstract name or by path."""
     assert seen.found[name] in (
         *("ConnectionRefusedError", "OSError", "gaierror", "FileNotFoundError", "PermissionError"),
         "CalledProcessError",
@@ -366,6 +380,34 @@ def test_a_machine_that_does_not_isolate(runs: Runs, says: str) -> None:
     done = runs.run("--isolate", "--", "touch", "ran", endpoint=[])
     assert done.returncode == 1
     assert f"error: this machine does not isolate: bwrap: {says}; allow user namespaces" in done.stderr
+    assert not (runs.folder / "ran").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_during_the_start(runs: Runs, number: signal.Signals) -> None:
+    """It ends what was started, in order: nothing is left behind, and nothing is told as a fault."""
+    place, settings = runs.folder.parent / "sockets", runs.folder.parent / "settings"
+    for folder in (place, settings):
+        folder.mkdir()
+    document = json.loads((runs.folder / "grantproxy.yaml").read_text())
+    document["endpoints"][0]["grant"] = str(runs.folder / "conf" / "api-grant.yaml")
+    document["endpoints"][0]["secrets"] = {"api": f"exec:sh -c 'touch {settings}/begun; exec sleep 9'"}
+    (settings / "grantproxy.yaml").write_text(json.dumps(document))
+    runs.preamble = (
+        f"from proxy.run import sockets\nsockets.sockets.__wrapped__.__defaults__ = (sockets.Path({str(place)!r}),)"
+    )
+    config = ("-c", str(settings / "grantproxy.yaml"))
+    process = runs.start(*config, "--isolate", "--", "touch", "ran", endpoint=[], start_new_session=True)
+    try:
+        wait_for((settings / "begun").exists, 60)
+        assert len(list(place.iterdir())) == 1
+        os.killpg(process.pid, number)
+        _, err = process.communicate(timeout=60)
+    finally:
+        end(process)
+    assert process.returncode == (130 if number == signal.SIGINT else 128 + number)
+    assert "Traceback" not in err
+    assert list(place.iterdir()) == []
     assert not (runs.folder / "ran").exists()
 
 
