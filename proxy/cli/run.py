@@ -5,7 +5,6 @@ import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -95,13 +94,19 @@ def command(
       --assurance semantic --grant ./api-grant.yaml --env API_BASE_URL -- ./agent
     grantproxy run -c grantproxy.yaml -- make test
     """
+    from proxy.run.begin import begin
+    from proxy.state import StartRefused
+
+    try:
+        begin()
+    except StartRefused as refused:
+        fail(str(refused))
     from proxy.run.beside import Wanted
     from proxy.run.isolated import plan
     from proxy.run.program import NotStarted
+    from proxy.run.refused import IsolationRefused
+    from proxy.run.sockets import sockets
     from proxy.run.supervise import Command, run, say
-    from proxy.run.view import IsolationRefused
-    from proxy.state import StartRefused
-    from proxy.undumpable import close_to_others
 
     if show and not isolate:
         raise click.UsageError("--show goes with --isolate; without it everything is shown")
@@ -110,12 +115,16 @@ def command(
     file = None if endpoints or given else (config or CONFIG)
     with ExitStack() as exits:
         try:
-            close_to_others()
             isolation = plan(os.environ, show) if isolate else None
-            sockets = (
-                Path(exits.enter_context(TemporaryDirectory(prefix="grantproxy-", dir="/tmp"))) if isolate else None
+            wanted = Wanted(
+                load=load,
+                config=file,
+                box=box,
+                sockets=exits.enter_context(sockets()) if isolate else None,
+                work=None if isolation is None else isolation.work,
+                terse=terse_denials,
+                verbose=verbose,
             )
-            wanted = Wanted(load=load, config=file, box=box, sockets=sockets, terse=terse_denials, verbose=verbose)
             code = run(Command(arguments=command_line, isolation=isolation, quiet=quiet), wanted, os.environ)
         except (StartRefused, IsolationRefused) as refused:
             fail(str(refused))

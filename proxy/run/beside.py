@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, final
 
 from proxy.client_env.addresses import AddressRefused, Client, Listening, addresses
 from proxy.run.messages import Ready, Tally
+from proxy.run.refused import IsolationRefused
 from proxy.run.served import LOG, Hidden, NothingToServe, hidden, served
 from proxy.secrets.source import SecretUnreadable, parse_source
 from proxy.settings.model import Listen, TcpListen
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 GRACE_SECONDS: Final = 5.0
 """What requests still have when the program has ended: nobody waits for them but what it left behind."""
+_OF_THE_TERMINAL: Final = (signal.SIGINT, signal.SIGQUIT)
 _FIRST_PORT: Final = 29170
 _MAX_LINE: Final = 4 * 1024 * 1024
 
@@ -39,6 +41,7 @@ class Wanted:
         config: the settings file, where there is one.
         box: the box that the program is; None where there are none.
         sockets: the directory for sockets of an isolated program; None: ports of loopback.
+        work: the working directory of an isolated program; None where it is not isolated.
         terse: refusals leave their detail out. verbose: more messages.
     """
 
@@ -46,6 +49,7 @@ class Wanted:
     config: Path | None
     box: str | None = None
     sockets: Path | None = None
+    work: Path | None = None
     terse: bool = False
     verbose: bool = False
 
@@ -58,10 +62,12 @@ class Beside:
         parent, own = os.getpid(), os.pipe()
         sys.stdout.flush()
         sys.stderr.flush()
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _OF_THE_TERMINAL)
         self.pid = os.fork()
         if self.pid == 0:
             os.close(own[0])
-            _be_the_proxy(wanted, parent, own[1])
+            _be_the_proxy(wanted, parent, own[1], before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         os.close(own[1])
         self._messages = own[0]
         self._received = b""
@@ -106,14 +112,15 @@ class Beside:
         return line
 
 
-def _be_the_proxy(wanted: Wanted, parent: int, messages: int) -> None:
+def _be_the_proxy(wanted: Wanted, parent: int, messages: int, mask: set[int]) -> None:
     """What the child does, and then it ends: it never returns into the code of the one that forked it."""
     code = 1
     try:
         die_with_parent(parent)
         os.setsid()
-        for number in (signal.SIGINT, signal.SIGQUIT):
+        for number in _OF_THE_TERMINAL:
             signal.signal(number, signal.SIG_IGN)  # until the program takes them
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         nowhere = os.open(os.devnull, os.O_RDWR)
         os.dup2(nowhere, 0)
         os.dup2(nowhere, 1)  # standard output is the program's
@@ -132,6 +139,8 @@ def _serve(wanted: Wanted, messages: int) -> int:
     from proxy import logs
     from proxy.loop import run_on_loop
     from proxy.program import Program, Running
+    from proxy.run.commands import clean
+    from proxy.run.hold import hold
     from proxy.sockets import ListenFailed
     from proxy.state import StartRefused
 
@@ -146,7 +155,10 @@ def _serve(wanted: Wanted, messages: int) -> int:
 
     try:
         settings = wanted.load()
-        secret = hidden(settings, wanted.config)
+        secret = hidden(settings, wanted.config, os.environ)
+        if wanted.work is not None:
+            hold(settings, wanted.config, secret, wanted.work, os.environ)
+            clean(os.environ, secret.variables, settings.directory.absolute(), wanted.work)
         running = Running(
             grace=GRACE_SECONDS,
             say=lambda line: print(line, file=sys.stderr),  # noqa: T201 - our own line, and click is not needed
@@ -157,7 +169,7 @@ def _serve(wanted: Wanted, messages: int) -> int:
     except Invalid as invalid:
         sys.stderr.write("".join(f"{problem}\n" for problem in invalid.problems))
         return 1
-    except (StartRefused, ListenFailed, NothingToServe, AddressRefused) as refused:
+    except (StartRefused, ListenFailed, NothingToServe, AddressRefused, IsolationRefused) as refused:
         sys.stderr.write("".join(f"error: {line}\n" for line in str(refused).splitlines()))
         return 1
     finally:

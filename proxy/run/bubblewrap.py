@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from proxy.run.view import SHARED, Empty, Link, Mount, Show
+from proxy.run.mounts import Empty, Link, Mount, Show
+from proxy.run.view import SHARED
 
 
 def arguments(program: str, mounts: Iterable[Mount], work: Path, *, session: bool, nested: bool) -> list[str]:
@@ -22,6 +23,7 @@ def arguments(program: str, mounts: Iterable[Mount], work: Path, *, session: boo
         found.append("--new-session")
     if nested:
         found.append("--disable-userns")
+    found += ["--dev", "/dev", "--proc", "/proc"]  # first, as mounts cover what is in there
     closed: list[str] = []
     for mount in mounts:
         match mount:
@@ -32,8 +34,7 @@ def arguments(program: str, mounts: Iterable[Mount], work: Path, *, session: boo
             case Empty(path, closed=shut):
                 found += ["--perms", "1777" if path in SHARED else "0700", "--tmpfs", str(path)]
                 closed += [str(path)] if shut else []
-    found += ["--dev", "/dev", "--proc", "/proc"]
-    for shut_path in (*closed, "/"):
+    for shut_path in (*closed, "/proc", "/"):
         found += ["--remount-ro", shut_path]
     return [*found, "--chdir", str(work), "--"]
 

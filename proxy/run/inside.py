@@ -13,6 +13,8 @@ GROUP is `own` where the program gets a process group of its own, as it has no t
 
 import asyncio
 import contextlib
+import ctypes
+import errno
 import os
 import signal
 import socket
@@ -22,6 +24,27 @@ import sys
 CHUNK = 64 * 1024
 GROUP = 0x80
 _ENDED = 1
+KEYCTL = {"x86_64": 250, "i686": 288, "i386": 288, "aarch64": 219, "riscv64": 219, "loongarch64": 219}
+KEYCTL |= {"armv6l": 311, "armv7l": 311, "ppc64le": 271, "ppc64": 271, "s390x": 280}
+"""The number of keyctl(2), for which libc has no function."""
+_JOIN_SESSION_KEYRING = 1
+
+
+def leave_keys() -> None:
+    """A session keyring of the program's own, without a key: ours may hold the user's (keyctl(2)).
+
+    Raises:
+        OSError: the kernel has keys and does not let us. Where it has none, or keyctl(2) is forbidden, the program
+            comes to none either.
+    """
+    number = KEYCTL.get(os.uname().machine)
+    if number is None:
+        raise OSError(f"keyctl is not known on {os.uname().machine}, so keys of the user could be read")
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.syscall(ctypes.c_long(number), ctypes.c_long(_JOIN_SESSION_KEYRING), None) < 0:
+        cause = ctypes.get_errno()
+        if cause not in (errno.ENOSYS, errno.EPERM):
+            raise OSError(cause, f"the session's keys cannot be left: {os.strerror(cause).lower()}")
 
 
 async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -126,6 +149,10 @@ async def main(control: socket.socket, forwards: list[str], command: list[str], 
 if __name__ == "__main__":
     split = sys.argv.index("--")
     number, stderr, group, *ports = sys.argv[1:split]
+    try:
+        leave_keys()
+    except OSError as error:
+        sys.exit(f"inside: {error.strerror or error}")
     os.dup2(int(stderr), 2)
     os.close(int(stderr))
     signal.pthread_sigmask(signal.SIG_SETMASK, ())

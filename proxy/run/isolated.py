@@ -18,10 +18,13 @@ from pathlib import Path
 from typing import Final, final
 
 from proxy.run import bubblewrap, unshare
+from proxy.run.code import hold_code, trees
 from proxy.run.inside import GROUP
 from proxy.run.messages import Ready
 from proxy.run.program import Signals, Started, not_started, start
-from proxy.run.view import IsolationRefused, Wish, reaches, view
+from proxy.run.refused import IsolationRefused
+from proxy.run.view import Wish, hold_work, view
+from proxy.run.ways import leads_into
 
 TOOLS: Final = ("bwrap", "unshare")
 """What can make the namespaces, the better one first."""
@@ -45,12 +48,14 @@ class Isolation:
         work: the working directory.
         home: the user's home.
         show: further paths that are shown, read-only.
+        ours: our own code, which the program may not change.
     """
 
     tool: str
     bubble: bool
     work: Path
     home: Path
+    ours: tuple[Path, ...]
     show: tuple[Path, ...] = ()
 
 
@@ -63,39 +68,19 @@ def plan(base: Mapping[str, str], show: Sequence[Path]) -> Isolation:
     if sys.platform != "linux":
         raise IsolationRefused(f"--isolate needs the namespaces of Linux, and this is {sys.platform}; leave it out")
     work = Path(os.path.realpath(Path.cwd()))
-    paths = [Path(os.path.realpath(name)) for name in base.get("PATH", os.defpath).split(os.pathsep) if name[:1] == "/"]
-    search = os.pathsep.join(str(path) for path in paths if not reaches([path], work))
     home = Path(os.path.realpath(Path.home()))
+    hold_work(work, home, trees())
+    ours = hold_code(work, base)
+    names = [name for name in base.get("PATH", os.defpath).split(os.pathsep) if name[:1] == "/"]
+    search = os.pathsep.join(name for name in names if not leads_into(Path(name), work))
     shown = tuple(Path(os.path.realpath(path.expanduser())) for path in show)
     for name in TOOLS:
-        if (tool := shutil.which(name, path=search)) is not None:
-            return Isolation(tool=tool, bubble=name == "bwrap", work=work, home=home, show=shown)
+        if (tool := shutil.which(name, path=search)) is not None and not leads_into(Path(tool), work):
+            return Isolation(tool=tool, bubble=name == "bwrap", work=work, home=home, ours=ours, show=shown)
     raise IsolationRefused(
         "--isolate needs bubblewrap (`bwrap`) or util-linux (`unshare`), and neither is on PATH; "
         "install bubblewrap, or leave --isolate out and run this in a sandbox of your own"
     )
-
-
-def hold_commands(ready: Ready, isolation: Isolation, base: Mapping[str, str]) -> None:
-    """Refuse secrets from commands that the program could change: they run outside, as the user.
-
-    Raises:
-        IsolationRefused: they run in the working directory, or PATH leads into it.
-    """
-    where = ready.hidden.commands
-    if where is None:
-        return
-    if reaches([where], isolation.work):
-        raise IsolationRefused(
-            f"`exec:` secrets run in `{where}`, which the program may change; "
-            "put the settings outside of the working directory"
-        )
-    names = base.get("PATH", os.defpath).split(os.pathsep)
-    if any(name[:1] != "/" or reaches([Path(name)], isolation.work) for name in names):
-        raise IsolationRefused(
-            "`exec:` secrets are run by PATH, which leads into the working directory, where the program may change "
-            "them; take that out of PATH"
-        )
 
 
 @final
@@ -184,21 +169,20 @@ def not_seen(name: str) -> Exception:
     from proxy.run.program import NOT_FOUND, NotStarted
 
     return NotStarted(
-        f"`{name}` is not seen by an isolated program, which has the system's programs and the working directory; "
+        f"`{name}` is not seen by an isolated program, which has the system's programs, but not those in `/opt`, and "
+        "the working directory; "
         "show the directory that it is in, and the one that a link there leads to, with --show",
         NOT_FOUND,
     )
 
 
 def _wish(isolation: Isolation, ready: Ready, extra: Sequence[tuple[Path, Path]]) -> Wish:
-    package = Path(__file__).resolve().parents[2]
-    trees = tuple(Path(os.path.realpath(prefix)) for prefix in (sys.prefix, sys.base_prefix))
     return Wish(
         work=isolation.work,
         home=isolation.home,
         show=isolation.show,
-        interpreter=tuple(dict.fromkeys(trees)),
-        ours=(*trees, *(package / name for name in ("grants", "addons", "proxy"))),
+        interpreter=trees(),
+        ours=isolation.ours,
         rules=ready.hidden.rules,
         secrets=ready.hidden.files,
         state=ready.state,
@@ -225,4 +209,6 @@ def _may_share_terminal() -> bool:
 
 
 def _version(tool: str) -> str:
-    return subprocess.run([tool, "--version"], capture_output=True, text=True, check=False).stdout  # noqa: S603
+    """Asked without a variable of ours: the tool is dumpable, whatever we are."""
+    asked = [tool, "--version"]
+    return subprocess.run(asked, env={}, capture_output=True, text=True, check=False).stdout  # noqa: S603

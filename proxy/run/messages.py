@@ -50,7 +50,6 @@ class Ready:
             "forwards": [[port, str(path)] for port, path in self.forwards],
             "variables": sorted(self.hidden.variables),
             "files": [str(path) for path in self.hidden.files],
-            "commands": None if self.hidden.commands is None else str(self.hidden.commands),
             "rules": [str(path) for path in self.hidden.rules],
             "trust": {name: str(getattr(self.trust, name)) for name in TrustFiles.__dataclass_fields__},
             "state": str(self.state),
@@ -71,7 +70,6 @@ class Ready:
             hidden=Hidden(
                 variables=frozenset(found["variables"]),
                 files=tuple(map(Path, found["files"])),
-                commands=None if found["commands"] is None else Path(found["commands"]),
                 rules=tuple(map(Path, found["rules"])),
             ),
             trust=TrustFiles(**trust),

@@ -15,7 +15,7 @@ from typing import Final, final
 
 from proxy.run.beside import GRACE_SECONDS, Beside, Wanted
 from proxy.run.environment import HOST_SOCKETS, environment
-from proxy.run.isolated import Isolation, hold_commands, start_isolated
+from proxy.run.isolated import Isolation, start_isolated
 from proxy.run.messages import Ready
 from proxy.run.program import NOT_EXECUTABLE, NOT_FOUND, PASSED_ON, NotStarted, Signals, Started, exit_code, start
 
@@ -47,8 +47,6 @@ def run(command: Command, wanted: Wanted, base: Mapping[str, str]) -> int:
         ready = beside.ready()
         if ready is None:
             return exit_code(beside.wait()) or 1
-        if command.isolation is not None:
-            hold_commands(ready, command.isolation, base)
         found = environment(base, ready, without=() if command.isolation is None else HOST_SOCKETS)
         for name, source in found.also.items():
             say(f"warning: `{name}` is left out too: it holds the value of `{source}`, which is a secret's")

@@ -8,7 +8,8 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from proxy.run.view import SHARED, Empty, Link, Mount, Show
+from proxy.run.mounts import Empty, Link, Mount, Show
+from proxy.run.view import SHARED
 
 
 def arguments(program: str, mounts: Iterable[Mount], work: Path, *, session: bool) -> list[str]:

@@ -103,10 +103,10 @@ def build(mounts: Iterable[Mapping[str, object]]) -> None:
     mount("tmpfs", f"{base}/new", "tmpfs", NOSUID | NODEV, "mode=0755")
     pivot_root(base, f"{base}/old")
     old, new = "/old", "/new"
-    closed = [path for one in mounts if (path := put(old, new, one)) is not None]
     devices(old, new)
     make(f"{new}/proc", directory=True)
     mount("proc", f"{new}/proc", "proc", NOSUID | NODEV | NOEXEC)
+    closed = [path for one in mounts if (path := put(old, new, one)) is not None]
     for path in (*closed, new):
         set_attributes(path, ATTR_RDONLY, below=False)
     os.chdir(new)
@@ -171,6 +171,7 @@ def main() -> None:
         loopback()
         with open("/proc/sys/user/max_user_namespaces", "w") as file:
             file.write("0")
+        set_attributes("/proc", ATTR_RDONLY, below=False)  # what is written to there had to be
         give_up()
         os.chdir(work)
         if session == "own":

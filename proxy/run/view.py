@@ -15,47 +15,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, final
 
-SYSTEM: Final = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "etc", "opt", "nix", "gnu")
+from proxy.run import configuration, kernel
+from proxy.run.mounts import Empty, Link, Mount, Show
+from proxy.run.refused import IsolationRefused
+from proxy.run.ways import links_in, real, under
+
+SYSTEM: Final = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "etc", "nix/store", "gnu/store")
+"""Where programs and their configuration are, and no socket of a service: `/opt` and `/nix/var` have those."""
 _OWN: Final = ("/tmp", "/var", "/run")  # noqa: S108 - private ones
 SHARED: Final = (Path("/tmp"), Path("/var/tmp"))  # noqa: S108
 """Private directories that are open to whoever else runs inside."""
 _NO_PLACE_TO_WORK: Final = ("/", "/home", "/tmp", "/var", "/var/tmp", "/run", "/mnt", "/media", "/srv")  # noqa: S108
+_SOURCES: Final = ("/usr/src", "/usr/local/src")
+"""Where there are projects in the system's trees, as in containers."""
 _KERNEL: Final = ("/proc", "/sys", "/dev")
-
-
-class IsolationRefused(Exception):
-    """The program cannot be isolated as asked. The text says why, and what would help."""
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Show:
-    """`source`, as on the host, at `path`."""
-
-    path: Path
-    source: Path
-    writable: bool = False
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Link:
-    """A symbolic link."""
-
-    path: Path
-    target: str
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Empty:
-    """A directory of the program's own, that is gone with it. `closed`: nothing can be put into it."""
-
-    path: Path
-    closed: bool = False
-
-
-type Mount = Show | Link | Empty
 
 
 @final
@@ -93,9 +66,11 @@ def view(wish: Wish) -> tuple[Mount, ...]:
     Raises:
         IsolationRefused: the working directory, or where a secret is, leaves no way to hide what must be.
     """
-    _hold_work(wish)
+    hold_work(wish.work, wish.home)
+    _hold_state(wish)
     _hold_links(wish)
-    mounts: list[Mount] = [*_system(), *(Empty(Path(path)) for path in _OWN), Empty(Path("/var/tmp"))]  # noqa: S108
+    mounts: list[Mount] = [*kernel.masks(), *_system(), *configuration.private()]
+    mounts += [*(Empty(Path(path)) for path in _OWN), Empty(Path("/var/tmp"))]  # noqa: S108
     if wish.home != Path("/"):
         mounts.append(Empty(wish.home))
     for path in (*wish.interpreter, *wish.show):
@@ -104,12 +79,12 @@ def view(wish: Wish) -> tuple[Mount, ...]:
         if isinstance(_covering(path, mounts), Empty | None):
             mounts.append(Show(path, path))
     mounts.append(Show(wish.work, wish.work, writable=True))
-    for path in dict.fromkeys(map(_real, (*wish.rules, *wish.ours))):
-        if path.exists() and _under(path, wish.work):
+    for path in dict.fromkeys(map(real, (*wish.rules, *wish.ours))):
+        if path.exists() and under(path, wish.work):
             mounts += [*_pinned(path, wish.work), Show(path, path)]
-    for path in dict.fromkeys((_real(wish.state), *_closed(wish, tuple(mounts)))):
+    for path in dict.fromkeys((real(wish.state), *_closed(wish, tuple(mounts)))):
         if isinstance(_covering(path, mounts), Show):
-            if _under(path, wish.work):
+            if under(path, wish.work):
                 mounts += _pinned(path, wish.work)
             mounts.append(Empty(path, closed=True))
     mounts.append(Show(wish.trust, wish.trust))
@@ -117,27 +92,44 @@ def view(wish: Wish) -> tuple[Mount, ...]:
     return tuple(mounts)
 
 
-def _hold_work(wish: Wish) -> None:
-    work = wish.work
-    if str(work) in _NO_PLACE_TO_WORK or any(_under(work, Path(path)) for path in _KERNEL):
+def hold_work(work: Path, home: Path, trees: Iterable[Path] = ()) -> None:
+    """See whether a directory is a project's, which a program may change.
+
+    Args:
+        trees: where Python is installed.
+
+    Raises:
+        IsolationRefused: it is the system's, the user's home, or around it.
+    """
+    if str(work) in _NO_PLACE_TO_WORK or any(under(work, Path(path)) for path in _KERNEL):
         raise IsolationRefused(f"the working directory is `{work}`, which others use; change into one of your own")
-    if _under(wish.home, work):
+    if under(home, work):
         raise IsolationRefused(
             f"the working directory `{work}` holds your home, which is not shown; change into a project's directory"
         )
-    if _under(work, _real(wish.state)):
-        raise IsolationRefused(f"the working directory `{work}` is in the state directory; change into another")
+    own = any(under(work, Path(path)) and str(work) != path for path in _SOURCES)
+    protected = [Path("/") / name for name in SYSTEM]
+    for place in (*protected, *map(real, protected), *trees):
+        if under(work, place) and not own:
+            raise IsolationRefused(
+                f"the working directory `{work}` is in `{place}`, where programs are installed and which is not to be "
+                "changed; change into a project's directory"
+            )
+
+
+def _hold_state(wish: Wish) -> None:
+    if under(wish.work, real(wish.state)):
+        raise IsolationRefused(f"the working directory `{wish.work}` is in the state directory; change into another")
 
 
 def _hold_links(wish: Wish) -> None:
     """A link in the working directory can be made to lead elsewhere, and no mount protects it."""
     for path in (*wish.rules, *wish.secrets, wish.state):
-        for place in (path, *path.parents):
-            if place.is_symlink() and _under(_real(place.parent), wish.work):
-                raise IsolationRefused(
-                    f"`{place}` is a link in the working directory, which the program could lead elsewhere; "
-                    "name what it leads to in the settings"
-                )
+        if (place := links_in(path.absolute(), wish.work)) is not None:
+            raise IsolationRefused(
+                f"`{place}` is a link in the working directory, which the program could lead elsewhere; "
+                "name what it leads to in the settings"
+            )
 
 
 def _system() -> Iterator[Mount]:
@@ -154,36 +146,23 @@ def _closed(wish: Wish, mounts: Sequence[Mount]) -> Iterator[Path]:
     tools that replace secrets do, would come out from under a mount of the file."""
     needed = (wish.work, *wish.interpreter, *(Path("/") / name for name in SYSTEM))
     for file in wish.secrets:
-        for path in dict.fromkeys((Path(os.path.normpath(file)), _real(file))):
-            if not isinstance(_covering(_real(path.parent), mounts), Show):
+        for path in dict.fromkeys((Path(os.path.normpath(file)), real(file))):
+            if not isinstance(_covering(real(path.parent), mounts), Show):
                 continue
-            if any(_under(place, path.parent) for place in needed):
+            if any(under(place, path.parent) for place in needed):
                 raise IsolationRefused(
                     f"the secret `{path}` is in a directory that the program needs; move it into one of its own"
                 )
-            yield _real(path.parent)
+            yield real(path.parent)
 
 
 def _pinned(path: Path, work: Path) -> Iterator[Mount]:
     """The directories between the two, each as it is, as mounts of their own: those cannot be renamed."""
     for parent in reversed(path.parents):
-        if parent != work and _under(parent, work):
+        if parent != work and under(parent, work):
             yield Show(parent, parent, writable=True)
 
 
 def _covering(path: Path, mounts: Sequence[Mount]) -> Mount | None:
     """The mount in which `path` is seen."""
-    return next((mount for mount in reversed(mounts) if _under(path, mount.path)), None)
-
-
-def _real(path: Path) -> Path:
-    return Path(os.path.realpath(path))
-
-
-def _under(path: Path, place: Path) -> bool:
-    return path == place or place in path.parents
-
-
-def reaches(paths: Iterable[Path], work: Path) -> bool:
-    """Whether one of `paths` is in the working directory, where the program could change what is there."""
-    return any(_under(_real(path), work) for path in paths)
+    return next((mount for mount in reversed(mounts) if under(path, mount.path)), None)

@@ -3,6 +3,7 @@
 Its argument is a JSON document as well: what the host has that must not be found.
 """
 
+import ctypes
 import json
 import os
 import socket
@@ -54,6 +55,7 @@ attempt("udp", send)
 attempt("dns", lambda: socket.getaddrinfo("example.com", 80))
 attempt("abstract", lambda: connect(socket.AF_UNIX, "\0" + host["abstract"]))
 attempt("unix", lambda: connect(socket.AF_UNIX, host["unix"]))
+attempt("opt", lambda: connect(socket.AF_UNIX, host["opt"]))
 attempt("base-url", lambda: call(os.environ["API_BASE_URL"] + target))
 attempt(
     "forward-proxy",
@@ -73,6 +75,48 @@ for name, path in host["write"].items():
 for name, (path, other) in host["rename"].items():
     attempt(f"rename {name}", lambda path=path, other=other: os.rename(path, other))
 
+
+def opened(place):
+    """What can be opened for writing in `place`, links left out, as those lead elsewhere."""
+    for folder, folders, files in os.walk(place):
+        folders[:] = [name for name in folders if not os.path.islink(os.path.join(folder, name))]
+        for name in files:
+            path = os.path.join(folder, name)
+            if not os.path.islink(path):
+                try:
+                    os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK))
+                except OSError:
+                    continue
+                yield path
+
+
+def read(path):
+    try:
+        return Path(path).read_bytes().decode("latin-1")
+    except OSError as error:
+        return type(error).__name__
+
+
+found["kernel"] = sorted(opened("/proc")) + sorted(opened("/sys"))
+found["masked"] = {
+    name: sorted(os.listdir(f"/proc/{name}")) if os.path.isdir(f"/proc/{name}") else read(f"/proc/{name}")
+    for name in host["masked"]
+    if os.access(f"/proc/{name}", os.F_OK) and (os.access(f"/proc/{name}", os.R_OK))
+}
+found["etc"] = {path: read(path) for path in host["etc"]}
+
+
+def search_keys():
+    libc = ctypes.CDLL(None, use_errno=True)
+    number, search, session = host["keyctl"], 10, -3
+    found = libc.syscall(
+        ctypes.c_long(number), ctypes.c_long(search), ctypes.c_long(session), b"user", host["key"].encode(), None
+    )
+    if found < 0:
+        raise OSError(ctypes.get_errno(), "no key")
+
+
+attempt("keys", search_keys)
 found["pids"] = sorted(int(name) for name in os.listdir("/proc") if name.isdigit())
 found["first"] = Path("/proc/1/environ").read_bytes().decode("latin-1")
 status = dict(line.split(":\t", 1) for line in Path("/proc/self/status").read_text().splitlines())

@@ -16,8 +16,11 @@ from typing import Any
 
 import pytest
 from support.certificates import Certificates
-from support.runs import CALL, COUNTS, SPECIFICATION, TOKEN, Runs, end, issues, wait_for
+from support.runs import CALL, COUNTS, ROOT, SPECIFICATION, TOKEN, Runs, end, issues, wait_for
 from support.upstream import DarkPort, Upstream
+
+from proxy.run.inside import KEYCTL
+from proxy.run.kernel import MASKED
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="isolation is Linux's")
 PROBE = Path(__file__).with_name("probe.py")
@@ -25,6 +28,16 @@ GRANT = f"undeclaredHeaders: strip\n{SPECIFICATION.read_text()}"
 KEY = "key-0123456789-ghijkl"
 BWRAP = ["bwrap", "--ro-bind", "/", "/", "--unshare-user", "--unshare-net", "--unshare-pid", "--proc", "/proc", "true"]
 UNSHARE = ["unshare", "--user", "--map-current-user", "--keep-caps", "--net", "--pid", "--mount", "--fork", "true"]
+
+WITH_A_KEY = """
+import ctypes, os, sys
+number, name, *command = sys.argv[1:]
+libc = ctypes.CDLL(None)
+libc.syscall(ctypes.c_long(int(number)), ctypes.c_long(1), None)
+libc.syscall(ctypes.c_long(int(number) - 2), b"user", name.encode(), b"secret", ctypes.c_size_t(6), ctypes.c_long(-3))
+os.execvp(command[0], command)
+"""
+"""Runs a command with a session keyring that has a key in it: add_key(2) stands two before keyctl(2)."""
 
 
 def works(command: list[str]) -> bool:
@@ -93,8 +106,19 @@ def seen(request: Any, tmp_path_factory: pytest.TempPathFactory, certificates: C
         unix = exits.enter_context(socket.socket(socket.AF_UNIX))
         unix.bind(str(home / "agent.sock"))
         unix.listen()
+        opt = Path(f"/opt/grantproxy-test-{os.getpid()}-{request.param}.sock")
+        if os.access("/opt", os.W_OK):
+            service = exits.enter_context(socket.socket(socket.AF_UNIX))
+            service.bind(str(opt))
+            exits.callback(opt.unlink)
+            service.listen()
         state = project / "var" / "state"
         host = {
+            "opt": str(opt),
+            "masked": MASKED,
+            "keyctl": KEYCTL[os.uname().machine],
+            "key": "grantproxy-test",
+            "etc": [path for path in ("/etc/shadow", "/etc/gshadow", "/etc/sudoers") if os.path.exists(path)],
             "tcp": dark.port,
             "udp": datagrams.getsockname()[1],
             "abstract": f"grantproxy-test-{os.getpid()}-{request.param}",
@@ -138,6 +162,7 @@ def seen(request: Any, tmp_path_factory: pytest.TempPathFactory, certificates: C
         process = runs.start(
             *("--isolate", "--", sys.executable, "probe.py", json.dumps(host)),
             endpoint=[],
+            before=[sys.executable, "-c", WITH_A_KEY, str(KEYCTL[os.uname().machine]), "grantproxy-test"],
             stdin=subprocess.PIPE,
         )
         try:
@@ -148,9 +173,9 @@ def seen(request: Any, tmp_path_factory: pytest.TempPathFactory, certificates: C
         yield Seen(json.loads(out), runs, dark, datagrams, process.returncode, err)
 
 
-@pytest.mark.parametrize("name", ["tcp", "route", "udp", "dns", "abstract", "unix", "nested"])
+@pytest.mark.parametrize("name", ["tcp", "route", "udp", "dns", "abstract", "unix", "opt", "nested", "keys"])
 def test_there_is_no_way_out(seen: Seen, name: str) -> None:
-    """No connection, no datagram, no name and no socket of the host: by address, by abstract name or by path."""
+    """No connection, datagram, name, socket or key of the host: by address, by abstract name or by path."""
     assert seen.found[name] in (
         *("ConnectionRefusedError", "OSError", "gaierror", "FileNotFoundError", "PermissionError"),
         "CalledProcessError",
@@ -225,6 +250,21 @@ def test_no_privileges(seen: Seen) -> None:
     assert set(seen.found["capabilities"]) == {"0" * 16}
     assert seen.found["no-new-privs"] == "1"
     assert not [name for name in seen.found["devices"] if name.startswith(("sd", "nvme", "vd", "kvm", "fuse", "mem"))]
+
+
+def test_nothing_of_the_kernel_is_written(seen: Seen) -> None:
+    """Not one file of `/proc`, whoever runs it: root's files there are the machine's. There is no `/sys`."""
+    assert seen.found["kernel"] == []
+
+
+def test_what_tells_of_the_machine_is_masked(seen: Seen) -> None:
+    """What container runtimes mask: it cannot be read, or there is nothing in it."""
+    assert {name: text for name, text in seen.found["masked"].items() if text not in ([], "", "PermissionError")} == {}
+
+
+def test_etc_holds_what_everybody_may_read(seen: Seen) -> None:
+    """Not what root alone may, of a program that root runs."""
+    assert set(seen.found["etc"].values()) <= {"", "PermissionError", "FileNotFoundError"}
 
 
 def test_environment_input_and_exit_code(seen: Seen) -> None:
@@ -343,6 +383,34 @@ def test_a_machine_that_does_not_isolate(runs: Runs, says: str) -> None:
     assert not (runs.folder / "ran").exists()
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_during_the_start(runs: Runs, number: signal.Signals) -> None:
+    """It ends what was started, in order: nothing is left behind, and nothing is told as a fault."""
+    place, settings = runs.folder.parent / "sockets", runs.folder.parent / "settings"
+    for folder in (place, settings):
+        folder.mkdir()
+    document = json.loads((runs.folder / "grantproxy.yaml").read_text())
+    document["endpoints"][0]["grant"] = str(runs.folder / "conf" / "api-grant.yaml")
+    document["endpoints"][0]["secrets"] = {"api": f"exec:sh -c 'touch {settings}/begun; exec sleep 9'"}
+    (settings / "grantproxy.yaml").write_text(json.dumps(document))
+    runs.preamble = (
+        f"from proxy.run import sockets\nsockets.sockets.__wrapped__.__defaults__ = (sockets.Path({str(place)!r}),)"
+    )
+    config = ("-c", str(settings / "grantproxy.yaml"))
+    process = runs.start(*config, "--isolate", "--", "touch", "ran", endpoint=[], start_new_session=True)
+    try:
+        wait_for((settings / "begun").exists, 60)
+        assert len(list(place.iterdir())) == 1
+        os.killpg(process.pid, number)
+        _, err = process.communicate(timeout=60)
+    finally:
+        end(process)
+    assert process.returncode == (130 if number == signal.SIGINT else 128 + number)
+    assert "Traceback" not in err
+    assert list(place.iterdir()) == []
+    assert not (runs.folder / "ran").exists()
+
+
 def test_no_tool(runs: Runs) -> None:
     """Without bubblewrap and unshare it says what to install, and starts nothing. One that the program could have put
     into the working directory is none."""
@@ -354,6 +422,29 @@ def test_no_tool(runs: Runs) -> None:
     assert "install bubblewrap" in done.stderr
     assert not (runs.folder / "ran").exists()
     assert not (runs.folder / "var" / "state").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "environment", "says"),
+    [
+        pytest.param({"audit": {"path": "{project}/log"}}, {}, "`audit.path` is", id="log"),
+        pytest.param({}, {"PYTHONPATH": "{root}:{project}/src"}, "takes modules from", id="modules"),
+        pytest.param({}, {"LD_LIBRARY_PATH": "{project}/lib"}, "`LD_LIBRARY_PATH` leads into", id="loader"),
+    ],
+)
+def test_what_the_program_could_change_or_erase(
+    runs: Runs, change: dict[str, Any], environment: dict[str, str], says: str
+) -> None:
+    """Records in the working directory, and ways for its code into grantproxy: refused before anything is run."""
+    names = {"project": str(runs.folder), "root": str(ROOT)}
+    settings = json.loads((runs.folder / "grantproxy.yaml").read_text())
+    settings |= json.loads(json.dumps(change).replace("{project}", names["project"]))
+    (runs.folder / "grantproxy.yaml").write_text(json.dumps(settings))
+    runs.environment = {name: text.format(**names) for name, text in environment.items()}
+    done = runs.run("--isolate", "--", "touch", "ran", endpoint=[])
+    assert done.returncode == 1
+    assert says in done.stderr
+    assert not (runs.folder / "ran").exists()
 
 
 def test_commands_that_the_program_could_change(runs: Runs) -> None:

@@ -83,9 +83,9 @@ class Runs:
         options.setdefault("stdin", subprocess.DEVNULL)
         options.setdefault("stdout", subprocess.PIPE)
         options.setdefault("stderr", subprocess.PIPE)
-        program = ["-m", "proxy.cli"]
+        program = ["-P", "-m", "proxy.cli"]  # as the installed one: modules do not come from the current folder
         if self.preamble:
-            program = ["-c", f"{self.preamble}\nfrom proxy.cli import main\nmain()"]
+            program = ["-P", "-c", f"{self.preamble}\nfrom proxy.cli import main\nmain()"]
         command = [sys.executable, *program, "run", *(self.endpoint() if endpoint is None else endpoint)]
         return subprocess.Popen(  # type: ignore[call-overload,no-any-return]
             [*before, *command, *arguments],

@@ -57,7 +57,6 @@ def test_every_place_that_names_a_secret_is_found(settings: Settings, tmp_path: 
     found = hidden(settings, tmp_path / "grantproxy.yaml")
     assert found.variables == {"ONE", "BOX_TOKEN", "OWNER", "SHARED", "EGRESS", "SEARCH"}
     assert set(found.files) == {tmp_path / "keys" / "two", Path("/run/keys/fountain")}
-    assert found.commands == tmp_path
     assert found.rules == (tmp_path / "grantproxy.yaml",)
 
 
@@ -91,9 +90,7 @@ READY = Ready(
         proxy_url="http://127.0.0.1:1", base_urls={"A_URL": "http://127.0.0.1:2"}, git_urls={"https://a/": "http://b/"}
     ),
     forwards=((29170, Path("/s/proxy.sock")),),
-    hidden=Hidden(
-        variables=frozenset({"ONE", "SHORT"}), files=(Path("/k/two"),), commands=None, rules=(Path("/g.yaml"),)
-    ),
+    hidden=Hidden(variables=frozenset({"ONE", "SHORT"}), files=(Path("/k/two"),), rules=(Path("/g.yaml"),)),
     trust=TrustFiles(
         ca=Path("/t/ca.pem"),
         bundle=Path("/t/bundle.pem"),

@@ -1,11 +1,18 @@
 """What an isolated program sees, and what makes that impossible."""
 
+import os
+import socket
+import stat
 from pathlib import Path
 
 import pytest
 
 from proxy.run.bubblewrap import arguments, can_forbid_nesting
-from proxy.run.view import Empty, IsolationRefused, Link, Mount, Show, Wish, view
+from proxy.run.configuration import private
+from proxy.run.kernel import MASKED, masks
+from proxy.run.mounts import Empty, Link, Mount, Show
+from proxy.run.refused import IsolationRefused
+from proxy.run.view import Wish, hold_work, view
 
 
 def wish(root: Path, **changes: object) -> Wish:
@@ -40,7 +47,55 @@ def test_the_system_is_read_only_and_what_is_private_is_empty(tmp_path: Path) ->
     assert Show(Path("/usr"), Path("/usr")) in mounts
     for path in ("/tmp", "/var", "/run", tmp_path / "home"):
         assert Empty(Path(path)) in mounts
-    assert not any(str(mount.path).startswith(("/proc", "/sys", "/dev", "/boot")) for mount in mounts)
+    assert not any(str(mount.path).startswith(("/sys", "/dev", "/boot", "/opt", "/nix/var")) for mount in mounts)
+    assert {mount for mount in mounts if mount.path.is_relative_to("/proc")} == set(masks())
+
+
+def test_what_is_masked_of_the_kernel(tmp_path: Path) -> None:
+    """What this kernel has of the list: a directory is empty, a file is nothing."""
+    (tmp_path / "acpi").mkdir()
+    (tmp_path / "kcore").touch()
+    (tmp_path / "meminfo").touch()
+    assert set(masks(tmp_path)) == {
+        Empty(tmp_path / "acpi", closed=True),
+        Show(tmp_path / "kcore", Path("/dev/null")),
+    }
+    assert {"sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi", "kcore", "keys", "timer_list"} <= set(MASKED)
+
+
+@pytest.mark.parametrize(
+    ("name", "mode", "covered"),
+    [
+        pytest.param("hosts", 0o644, False, id="everybody"),
+        pytest.param("shadow", 0o640, True, id="group"),
+        pytest.param("key.pem", 0o600, True, id="owner"),
+        pytest.param("conf/hosts", 0o644, False, id="deeper"),
+        pytest.param("conf/key.pem", 0o600, True, id="deeper-owner"),
+        pytest.param("closed/key.pem", 0o644, True, id="directory"),
+        pytest.param("link", 0o120777, False, id="link"),
+        pytest.param("socket", 0o140777, True, id="socket"),
+        pytest.param("pipe", 0o010666, True, id="pipe"),
+    ],
+)
+def test_configuration_is_what_everybody_may_read(tmp_path: Path, name: str, mode: int, covered: bool) -> None:
+    """Files, directories, sockets and pipes of `/etc`, at any depth."""
+    (tmp_path / "conf").mkdir(mode=0o755)
+    (tmp_path / "closed").mkdir(mode=0o700)
+    path = tmp_path / name
+    if stat.S_ISLNK(mode):
+        path.symlink_to("/dev/zero")
+    elif stat.S_ISSOCK(mode):
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.bind(str(path))
+    elif stat.S_ISFIFO(mode):
+        os.mkfifo(path)
+    else:
+        path.touch()
+        path.chmod(mode)
+    places = {mount.path for mount in private(tmp_path)} - (
+        {tmp_path / "closed"} if name != "closed/key.pem" else set()
+    )
+    assert bool(places) is covered
 
 
 @pytest.mark.parametrize(
@@ -58,9 +113,8 @@ def test_directories_with_secrets_are_closed(tmp_path: Path, secret: str, closed
     made = wish(tmp_path, secrets=(tmp_path / secret,), show=(tmp_path / "elsewhere",) if shown else ())
     mounts = view(made)
     wanted = closed or ("elsewhere/keys" if shown and secret.startswith("elsewhere") else None)
-    assert [mount.path for mount in mounts if mount == Empty(mount.path, closed=True)] == (
-        [tmp_path / wanted] if wanted else []
-    )
+    shut = {mount.path for mount in mounts if mount == Empty(mount.path, closed=True)}
+    assert sorted(path for path in shut if path.is_relative_to(tmp_path)) == ([tmp_path / wanted] if wanted else [])
 
 
 @pytest.mark.parametrize(
@@ -88,6 +142,29 @@ def test_what_leaves_no_way(tmp_path: Path, changes: dict[str, object], says: st
         view(wish(tmp_path, **given))
 
 
+@pytest.mark.parametrize(
+    ("work", "says"),
+    [
+        pytest.param("/usr", "is in `/usr`", id="usr"),
+        pytest.param("/usr/lib/python3", "is in `/usr`", id="below-usr"),
+        pytest.param("/etc/grantproxy", "is in `/etc`", id="etc"),
+        pytest.param("/nix/store/x", "is in `/nix/store`", id="store"),
+        pytest.param("/usr/src", "is in `/usr`", id="sources"),
+        pytest.param("/usr/src/app", None, id="a-project-in-the-sources"),
+        pytest.param("/opt/app", None, id="opt"),
+        pytest.param("/pythons/3.13/lib/site-packages", "is in `/pythons/3.13`", id="python"),
+        pytest.param("/", "which others use", id="root"),
+    ],
+)
+def test_directories_of_programs(work: str, says: str | None) -> None:
+    """The working directory is a project's: where programs are installed nothing is made writable."""
+    if says is None:
+        hold_work(Path(work), Path("/home/me"), (Path("/pythons/3.13"),))
+        return
+    with pytest.raises(IsolationRefused, match=says):
+        hold_work(Path(work), Path("/home/me"), (Path("/pythons/3.13"),))
+
+
 @pytest.mark.parametrize("name", ["work/conf/a.grant.yaml", "work/grantproxy.yaml", "work/a/b/c/ca.pem"])
 def test_what_decides_is_read_only_and_stays_where_it_is(tmp_path: Path, name: str) -> None:
     """Settings and grants in the working directory are mounts, and so is each directory on the way."""
@@ -111,6 +188,7 @@ def test_what_decides_is_read_only_and_stays_where_it_is(tmp_path: Path, name: s
         pytest.param("work/link", "work/link/below/it", id="on-the-way"),
         pytest.param("work/conf/link", "work/conf/link/below", id="deeper"),
         pytest.param("elsewhere/link", "elsewhere/link", id="outside"),
+        pytest.param("work/link", "elsewhere/first", id="a-later-hop"),
     ],
 )
 def test_links_in_the_working_directory(tmp_path: Path, what: str, link: str, path: str) -> None:
@@ -119,6 +197,7 @@ def test_links_in_the_working_directory(tmp_path: Path, what: str, link: str, pa
     target = tmp_path / "work" / "deep" / "target"
     target.mkdir(parents=True)
     (tmp_path / link).symlink_to(target)
+    (tmp_path / "elsewhere" / "first").symlink_to(tmp_path / "work" / "link")
     given = tmp_path / path
     made = wish(tmp_path, **{what: given if what == "state" else (given,)})
     if link.startswith("work"):
@@ -166,8 +245,9 @@ def test_the_command_line_of_bubblewrap() -> None:
     for part in ("--die-with-parent", "--cap-drop ALL", "--new-session", "--disable-userns", "--as-pid-1"):
         assert f" {part} " in line
     assert line.endswith(
-        " --symlink usr/bin /bin --ro-bind /usr /usr --perms 1777 --tmpfs /tmp --bind /w /w --perms 0700 --tmpfs /w/s"
-        " --dev /dev --proc /proc --remount-ro /w/s --remount-ro / --chdir /w --"
+        " --dev /dev --proc /proc --symlink usr/bin /bin"
+        " --ro-bind /usr /usr --perms 1777 --tmpfs /tmp --bind /w /w --perms 0700 --tmpfs /w/s"
+        " --remount-ro /w/s --remount-ro /proc --remount-ro / --chdir /w --"
     )
     plain = arguments("bwrap", (), Path("/w"), session=False, nested=False)
     assert not {"--new-session", "--disable-userns"} & set(plain)
