@@ -31,7 +31,7 @@ from proxy.master import Master
 from proxy.reload import ReloadRefused, Reloads
 from proxy.seat import Seat, pool_part, unsent_part
 from proxy.services import Prepared, Services
-from proxy.settings import fixed_changes
+from proxy.settings import described, fixed_changes
 from proxy.settings.model import Settings
 from proxy.sockets import Listener, bind
 from proxy.state import StartRefused, digest_key, private_directory
@@ -254,11 +254,13 @@ class Program:
 
     # -- reload -------------------------------------------------------------------------------------------------------
 
-    async def _apply(self, settings: Settings) -> None:
-        """Let new settings take over. Whatever fails, fails before anything has changed."""
+    async def _apply(self, settings: Settings) -> str:
+        """Let new settings take over, and say what changed. Whatever fails, fails before anything has."""
+        changed = described(self.settings, settings)
         self.commit(await self.prepare(settings))
         self._tell_limit(settings)
         self._running.changed(self)
+        return changed
 
     async def prepare(self, settings: Settings, make: Bind = bind) -> Change:
         """Do all that may fail. `commit` or `abort` has to follow.

@@ -225,6 +225,10 @@ def _places(program: "Serving") -> Iterator[str]:
     for endpoint in program.settings.endpoints:
         where = f" on {urls[endpoint.name]}" if endpoint.name in urls else ""
         yield f"endpoint {endpoint.name} ({endpoint.assurance}){where} -> {endpoint.upstream}"
+    if allow := program.settings.tunnels.allow:
+        yield f"tunnels to {len(allow)} {'destination' if len(allow) == 1 else 'destinations'}"
+    if boxes := program.settings.boxes:
+        yield f"{len(boxes)} {'box' if len(boxes) == 1 else 'boxes'}"
     if fronts.broker is not None:
         yield f"broker on {_url(str(fronts.broker.address))}"
     if fronts.admin is not None:

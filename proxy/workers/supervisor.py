@@ -324,9 +324,9 @@ class Supervisor:
         """Say how a reload went, once every worker has heard of it."""
         if self._round is None or not self._round.done:
             return
-        self._round = None
+        changed, self._round = self._round.changed, None
         refused = self._now.refused
-        for line in told(() if refused is None else refused.problems):
+        for line in told(() if refused is None else refused.problems, changed):
             self._do.say(line)
         if refused is None:
             self._tell_limit()
