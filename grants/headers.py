@@ -7,7 +7,7 @@ Source: "Headers" in docs/reference/matching.md.
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import final
+from typing import Final, final
 
 from .decision import Deny, Reason, Rule
 from .framing import Framing
@@ -17,6 +17,9 @@ from .model import Operation, ValueRule
 from .references import carries_reference, seen
 from .rule import Misfit, described, misfit
 from .text import listed, quoted
+
+_MOST_NAMED: Final = 8
+"""How many undeclared fields a refusal names."""
 
 
 @final
@@ -58,11 +61,9 @@ def check_headers(operation: Operation, framing: Framing, *, strip: bool, creden
             if withheld:
                 continue
             if not strip:
-                detail = (
-                    f"request header {quoted(sent.decode('ascii'))} is not declared by {_of(operation)}; "
-                    f"declared: {listed(one.name for one in rules.values())}"
+                return _deny(
+                    Reason.HEADER_UNDECLARED, _undeclared(operation, framing, credential=credential), operation
                 )
-                return _deny(Reason.HEADER_UNDECLARED, detail, operation)
             stripped.append((lower, value))
             continue
         if name in present:
@@ -79,6 +80,20 @@ def check_headers(operation: Operation, framing: Framing, *, strip: bool, creden
                 detail = f"request header {quoted(rule.name)} is required by {_of(operation)}; it is {described(rule)}"
                 return _deny(Reason.HEADER_MISSING, detail, operation)
     return Forwarded(fields=tuple(fields), stripped=tuple(stripped))
+
+
+def _undeclared(operation: Operation, framing: Framing, *, credential: bool) -> str:
+    """All that are not declared, so that whoever writes the grant need not find them one by one."""
+    names = dict.fromkeys(
+        quoted(sent.decode("ascii"))
+        for sent, lower, value in framing.rest
+        if lower.decode("ascii") not in operation.headers and (credential or not carries_reference(lower, value))
+    )
+    shown = ", ".join(list(names)[:_MOST_NAMED])
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    which = f"headers {shown}{more} are" if len(names) > 1 else f"header {shown} is"
+    declared = listed(one.name for one in operation.headers.values())
+    return f"request {which} not declared by {_of(operation)}; declared: {declared}"
 
 
 def _value(operation: Operation, rule: ValueRule, lower: bytes, value: bytes) -> Deny | None:

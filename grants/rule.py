@@ -48,7 +48,7 @@ def described(rule: ValueRule | PathParameter) -> str:
     if rule.values is not None:
         parts.append(f"one of: {listed(sorted(rule.values))}")
     if rule.pattern is not None:
-        parts.append(f"matching the pattern {listed([rule.pattern.source])}")
+        parts.append(f"a match of the pattern {listed([rule.pattern.source])}")
     if rule.max_bytes is not None:
         parts.append(f"at most {rule.max_bytes} bytes")
     return ", ".join(parts)

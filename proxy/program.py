@@ -7,7 +7,7 @@ then the log is closed. A second signal shortens the wait, not the order.
 import asyncio
 import logging
 import signal
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, final
@@ -24,13 +24,14 @@ from proxy.decisionlog import FileLog, StreamLog, open_log
 from proxy.decisionlog.told import Told
 from proxy.decisionlog.writer import STDOUT
 from proxy.descriptors import raise_limit
+from proxy.ending import announced, cancelled
 from proxy.fronts import Bind, Fronts, bind_fronts
 from proxy.listeners import Listeners
 from proxy.master import Master
 from proxy.reload import ReloadRefused, Reloads
 from proxy.seat import Seat, pool_part, unsent_part
 from proxy.services import Prepared, Services
-from proxy.settings import fixed_changes
+from proxy.settings import described, fixed_changes
 from proxy.settings.model import Settings
 from proxy.sockets import Listener, bind
 from proxy.state import StartRefused, digest_key, private_directory
@@ -61,7 +62,7 @@ class Running:
         load: reads the settings again, for a reload; blocks. None: a reload keeps them, and reads secrets anew.
         files: those that are watched beside the ones that the settings name; None: nothing is watched.
         grace: seconds that running requests have at the end.
-        say: shows one line to the operator.
+        say: shows one line to the operator. ending: the same, for what is said of the end.
         changed: called after each reload that was applied.
         recorded: called with each record once it is in the decision log.
     """
@@ -70,6 +71,7 @@ class Running:
     files: tuple[Path, ...] | None = None
     grace: float = GRACE_SECONDS
     say: Callable[[str], None] = lambda _line: None
+    ending: Callable[[str], None] = lambda _line: None
     changed: Callable[["Program"], None] = lambda _program: None
     recorded: Callable[[Record], None] | None = None
 
@@ -188,15 +190,17 @@ class Program:
             await self._stopping.wait()
         finally:
             self._stopping.set()
-            await _end(work)
-            await self._listeners.close(self._running.grace, self._hurry)
-            if admin is not None:
-                await admin.close()
-            for pool in self._pools:
-                await pool.close()
-            if self._state is not None:
-                await self._state.close()
-            await master.done()
+            running = self._running
+            async with announced(running.ending, lambda: self._listeners.active, running.grace):
+                await cancelled(work)
+                await self._listeners.close(running.grace, self._hurry)
+                if admin is not None:
+                    await admin.close()
+                for pool in self._pools:
+                    await pool.close()
+                if self._state is not None:
+                    await self._state.close()
+                await master.done()
 
     async def _start_admin(self) -> "AdminServer | None":
         if self.fronts.admin is None:
@@ -250,11 +254,13 @@ class Program:
 
     # -- reload -------------------------------------------------------------------------------------------------------
 
-    async def _apply(self, settings: Settings) -> None:
-        """Let new settings take over. Whatever fails, fails before anything has changed."""
+    async def _apply(self, settings: Settings) -> str:
+        """Let new settings take over, and say what changed. Whatever fails, fails before anything has."""
+        changed = described(self.settings, settings)
         self.commit(await self.prepare(settings))
         self._tell_limit(settings)
         self._running.changed(self)
+        return changed
 
     async def prepare(self, settings: Settings, make: Bind = bind) -> Change:
         """Do all that may fail. `commit` or `abort` has to follow.
@@ -333,13 +339,6 @@ def _state(settings: Settings) -> "State | None":
     from proxy.broker.state import State
 
     return State(settings.directory)
-
-
-async def _end(work: Sequence[asyncio.Task[None]]) -> None:
-    for task in work:
-        task.cancel()
-    if work:
-        await asyncio.wait(work)
 
 
 def _limits(settings: Settings) -> Limits:

@@ -54,7 +54,7 @@ class Reloads:
 
     Args:
         load: reads the settings; blocks.
-        apply: lets them take over, or raises and changes nothing.
+        apply: lets them take over and says what changed, or raises and changes nothing.
         say: shows one line to the operator.
         named: the files that the settings name, whether or not they can be used; blocks.
 
@@ -67,7 +67,7 @@ class Reloads:
     def __init__(
         self,
         load: Callable[[], Settings],
-        apply: Callable[[Settings], Awaitable[None]],
+        apply: Callable[[Settings], Awaitable[str]],
         say: Callable[[str], None],
         named: Callable[[], frozenset[Path]] = frozenset,
     ) -> None:
@@ -95,12 +95,13 @@ class Reloads:
         """Reload once, and say how it went. Whatever goes wrong, what was in force stays so."""
         self.began_ns = time.time_ns()
         refused: Refused | None = None
+        changed = ""
         try:
-            await self._apply(await asyncio.to_thread(self._load))
+            changed = await self._apply(await asyncio.to_thread(self._load))
         except Exception as error:
             refused = why_refused(error)
         result = await self.ended(refused)
-        for line in told(result.problems):
+        for line in told(result.problems, changed):
             self._say(line)
         return result
 
@@ -144,7 +145,7 @@ def why_refused(error: Exception) -> Refused:
     return Refused(problems=("the program failed on these settings; what was in force stays so",))
 
 
-def told(problems: Iterable[str]) -> list[str]:
-    """What the operator is shown of a reload that ended with these problems."""
+def told(problems: Iterable[str], changed: str) -> list[str]:
+    """What the operator is shown of a reload that ended with these problems, or changed this."""
     lines = [f"error: {problem}" for problem in problems]
-    return [*lines, "not reloaded: what was in force stays so"] if lines else ["reloaded"]
+    return [*lines, "not reloaded: what was in force stays so"] if lines else [f"reloaded: {changed}"]

@@ -31,6 +31,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
 """By name: the module that holds the command, and what `--help` says about it."""
 
 
+_QUOTED = re.compile(r"`[^`]*`|(?<!\w)'([^']*)'(?!\w)")
+"""What click puts into quotes; between backticks a quote is what it stands for."""
+
+
 @final
 class LazyGroup(click.Group):
     """A group that imports a command when it is called."""
@@ -87,7 +91,9 @@ class LazyGroup(click.Group):
 
 def _one_line(error: click.ClickException) -> str:
     """`error: what is wrong (where help is)`, lower case and without a full stop."""
-    text = re.sub(r"(?<!\w)'([^']*)'(?!\w)", r"`\1`", " ".join(error.format_message().split()))
+    text = _QUOTED.sub(
+        lambda found: found[0] if found[1] is None else f"`{found[1]}`", " ".join(error.format_message().split())
+    )
     text = text.replace(". Did", "; did").rstrip(".")
     text = text[:1].lower() + text[1:]
     context = error.ctx if isinstance(error, click.UsageError) else None

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from proxy.cli import fail
-from proxy.cli.place import installation
+from proxy.cli.place import CONFIG, installation
 
 
 @click.command("ca", epilog="Example: grantproxy ca --pem > ca.pem")
@@ -16,17 +16,21 @@ from proxy.cli.place import installation
 def command(config: Path | None, as_json: bool, pem: bool) -> None:
     """Show the CA's certificate file and its SHA-256 fingerprint.
 
-    The file holds no key. A CA that is not there yet is made, as at the first start.
+    The file holds no key. A CA that is not there yet is made, as at the first start, and that is told.
     """
     if as_json and pem:
         raise click.UsageError("--json and --pem are two forms of the same; use one of them")
     from proxy.state import StartRefused, private_directory
-    from proxy.tls.ca import load_ca
+    from proxy.tls.ca import CA_KEY, load_ca
 
+    state = installation(config).state
+    new = not (state / CA_KEY).exists()
     try:
-        ca = load_ca(private_directory(installation(config).state))
+        ca = load_ca(private_directory(state))
     except StartRefused as refused:
         fail(str(refused))
+    if new:
+        _tell_new(state, config)
     if pem:
         click.echo(ca.pem, nl=False)
     elif as_json:
@@ -40,3 +44,12 @@ def command(config: Path | None, as_json: bool, pem: bool) -> None:
     else:
         click.echo(ca.path.absolute())
         click.echo(f"sha256 {ca.fingerprint}")
+
+
+def _tell_new(state: Path, config: Path | None) -> None:
+    """Say that nobody knows this CA yet, and whose it is: another installation's would be read with `-c`."""
+    if config is None and not CONFIG.exists():
+        whose = f"the user's own, as there is no `{CONFIG}` here; name settings with `-c` for the CA of those"
+    else:
+        whose = f"that of `{config or CONFIG}`"
+    click.echo(f"notice: a new CA was made in the state directory `{state.absolute()}`, {whose}", err=True)

@@ -58,7 +58,7 @@ def check(path: Path) -> Checked:
     except Unreadable as unreadable:
         problem = Problem(file, 0, 0, "", f"{unreadable}; write the path of a grant or settings file")
         return Checked(file=file, kind="grant", problems=(problem,))
-    if _is_settings(text):
+    if is_settings(text):
         return _check_settings(path)
     try:
         grant = load_grant(text, file=file)
@@ -104,7 +104,7 @@ def _of_grant(file: str, grant: Grant) -> tuple[Problem, ...]:
     return tuple(Problem(file, 0, 0, "", text) for text in notices(grant))
 
 
-def _is_settings(text: bytes) -> bool:
+def is_settings(text: bytes) -> bool:
     """Whether the top-level keys are those of settings rather than those of a grant."""
     root = parse(text, file="").root
     if not isinstance(root, MapNode):

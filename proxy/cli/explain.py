@@ -14,7 +14,7 @@ import click
 
 from grants.authorize import Allow
 from grants.canonical import parse_authority
-from grants.decision import Deny
+from grants.decision import Deny, Reason
 from grants.endpoint import Endpoint
 from grants.explain import Explanation, Near, explain
 from grants.load import load_grant
@@ -93,10 +93,16 @@ def _body(data: str | None) -> bytes:
 def _load(path: Path) -> Grant:
     try:
         with path.open("rb") as file:
-            return load_grant(file.read(_MAX_GRANT + 1), file=str(path))
+            text = file.read(_MAX_GRANT + 1)
+        return load_grant(text, file=str(path))
     except GrantInvalid as invalid:
-        for problem in invalid.problems:
-            click.echo(str(problem), err=True)
+        from proxy.cli.check import is_settings  # here: a good grant need not wait for what reads settings
+
+        if is_settings(text):
+            click.echo(f"`{path}` is a settings file; name a grant file, such as one that it names", err=True)
+        else:
+            for problem in invalid.problems:
+                click.echo(str(problem), err=True)
     except OSError as error:
         click.echo(f"`{path}` cannot be read: {error.strerror}; name a grant file", err=True)
     raise SystemExit(2)
@@ -114,11 +120,24 @@ def _as_text(found: Explanation, *, with_host: bool) -> Iterator[str]:
         return
     yield f"deny: {decision.reason} ({decision.rule}, {decision.status})"
     yield f"  {decision.detail}"
+    if decision.reason is Reason.HEADER_UNDECLARED:
+        yield "  a grant that declares them takes them; `undeclaredHeaders: strip` at its top leaves such headers out"
     for near in found.near:
-        if near.denial.detail == decision.detail:
+        if near.denial.detail == decision.detail or _of_another_method(near, found):
             continue
         yield f"near: operation {near.operation.name}, {near.operation.method} {near.operation.route.template}"
         yield f"  {near.denial.reason}: {near.denial.detail}"
+
+
+def _of_another_method(near: Near, found: Explanation) -> bool:
+    """Whether it is near only by its path, and the refusal is about an operation that has the method too."""
+    decision = found.decision
+    return (
+        near.denial.reason is Reason.METHOD
+        and isinstance(decision, Deny)
+        and decision.reason is not Reason.METHOD
+        and decision.operation is not None
+    )
 
 
 def _as_json(found: Explanation) -> dict[str, object]:

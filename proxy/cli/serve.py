@@ -1,6 +1,7 @@
 """`grantproxy serve`: run the proxy."""
 
 import contextlib
+import gc
 import json
 import os
 import stat
@@ -105,6 +106,7 @@ def command(
         files=(() if endpoints else (config or DEFAULT_CONFIG,)) if watch else None,
         grace=grace,
         say=lambda line: _say(line, err=True),
+        ending=lambda line: _say(line, err=True),
         changed=lambda program: _tell_again(program, ready_file),
     )
     try:
@@ -113,6 +115,8 @@ def command(
         else:
             program = Program(settings, terse=terse_denials, running=running)
             run_on_loop(program.run(lambda running: _announce(running, ready_file)))
+            # Else the interpreter looks through all of it before it ends: a second and more on a busy machine.
+            gc.freeze()
     except (StartRefused, ListenFailed) as refused:
         for line in str(refused).splitlines():
             click.echo(f"error: {line}", err=True)
@@ -139,7 +143,7 @@ def _supervise(settings: "Settings", running: "Running", *, terse: bool, ready_f
     from proxy.workers.worker import WorkerSeat
 
     # What a worker has to say goes through the supervisor, once for all.
-    own = replace(running, say=lambda _line: None, changed=lambda _program: None)
+    own = replace(running, say=_nothing, ending=_nothing, changed=lambda _program: None)
     load = running.load or (lambda: settings)
 
     def work(seat: WorkerSeat, settings: "Settings") -> int:
@@ -221,6 +225,10 @@ def _places(program: "Serving") -> Iterator[str]:
     for endpoint in program.settings.endpoints:
         where = f" on {urls[endpoint.name]}" if endpoint.name in urls else ""
         yield f"endpoint {endpoint.name} ({endpoint.assurance}){where} -> {endpoint.upstream}"
+    if allow := program.settings.tunnels.allow:
+        yield f"tunnels to {len(allow)} {'destination' if len(allow) == 1 else 'destinations'}"
+    if boxes := program.settings.boxes:
+        yield f"{len(boxes)} {'box' if len(boxes) == 1 else 'boxes'}"
     if fronts.broker is not None:
         yield f"broker on {_url(str(fronts.broker.address))}"
     if fronts.admin is not None:
@@ -274,6 +282,10 @@ def _tell_again(program: "Serving", ready_file: Path | None) -> None:
             _write_ready(program, ready_file)
         except StartRefused as refused:
             _say(f"error: {refused}", err=True)
+
+
+def _nothing(_line: str) -> None:
+    """Nobody is told."""
 
 
 def _urls(program: "Serving") -> dict[str, str]:

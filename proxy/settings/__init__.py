@@ -1,6 +1,6 @@
 """Settings: what `grantproxy serve` is told, checked in full before anything starts."""
 
-from proxy.settings.changes import fixed_changes
+from proxy.settings.changes import described, fixed_changes
 from proxy.settings.load import SettingsInvalid, default_state, load_settings, settings_structure
 from proxy.settings.model import (
     Assurance,
@@ -33,6 +33,7 @@ __all__ = [
     "Tunnels",
     "UnixListen",
     "default_state",
+    "described",
     "fixed_changes",
     "load_settings",
     "settings_from_endpoints",

@@ -1,8 +1,10 @@
-"""What a reload cannot change: what the running program holds open for as long as it runs."""
+"""What a reload changes, and what it cannot: what the running program holds open for as long as it runs."""
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
-from proxy.settings.model import Audit, Settings
+from proxy.settings.model import Audit, EndpointSettings, Settings
 
 
 def fixed_changes(old: Settings, new: Settings) -> list[str]:
@@ -51,3 +53,46 @@ def _log(settings: Settings) -> str:
 
 def _written(audit: Audit) -> str:
     return "stdout" if audit.path is None else str(audit.path)
+
+
+def described(old: Settings, new: Settings) -> str:
+    """What differs between two settings, by name: endpoints, addresses, boxes, tunnels, the broker. Pure.
+
+    Of an endpoint that is changed nothing more is said: what changed may be where a secret is. Values of secrets are
+    not settings, and are read anew whatever this says.
+    """
+    parts = [
+        *_named(
+            "endpoint",
+            {one.name: _endpoint(one) for one in old.endpoints},
+            {o.name: _endpoint(o) for o in new.endpoints},
+        ),
+        *_named("box", {box.name: box for box in old.boxes}, {box.name: box for box in new.boxes}),
+        *_named("listener", _listeners(old), _listeners(new)),
+        *(["tunnels changed"] if old.tunnels != new.tunnels else []),
+        *(["broker changed"] if old.broker != new.broker else []),
+        *(["limits changed"] if old.limits != new.limits else []),
+    ]
+    return "; ".join(parts) or "the settings are as before, and secrets were read anew"
+
+
+def _named(kind: str, old: Mapping[str, object], new: Mapping[str, object]) -> list[str]:
+    """For each name that is in one of the two alone, or in both and differs."""
+    found = [(name, "removed") for name in old if name not in new]
+    found += [
+        (name, "added" if name not in old else "changed") for name in new if name not in old or old[name] != new[name]
+    ]
+    return [f"{kind} `{name}` {how}" for name, how in found]
+
+
+def _endpoint(endpoint: EndpointSettings) -> object:
+    """The endpoint as it can be compared: of its grant the digest, and no listener, which is told by itself."""
+    digest = endpoint.grant.digest if endpoint.grant is not None else None
+    return replace(endpoint, grant=None, listen=None), digest
+
+
+def _listeners(settings: Settings) -> dict[str, object]:
+    """Each address that is listened on, with what it is for."""
+    broker = settings.broker.listen if settings.broker is not None else None
+    fronts = [("proxy", settings.proxy), ("broker", broker), *((one.name, one.listen) for one in settings.endpoints)]
+    return {str(listen): name for name, listen in fronts if listen is not None}

@@ -19,10 +19,14 @@ from proxy.settings.model import Settings
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Pairs:
-    """A repeatable key whose values are `NAME=TEXT`: the field that they come into, and what is said of bad ones."""
+    """A repeatable key whose values are `NAME=TEXT`: the field that they come into, and what is said of bad ones.
+
+    `incomplete` is said of a part of a spec, `alone` of an option of its own.
+    """
 
     field: str
     incomplete: str
+    alone: str
     repeated: str
 
 
@@ -30,11 +34,13 @@ _MAPS = {
     "secret": _Pairs(
         field="secrets",
         incomplete="names no reference; write `secret=NAME=REFERENCE`, such as `secret=api=env:TOKEN`",
+        alone="names no reference; write `--secret NAME=REFERENCE`, such as `--secret api=env:TOKEN`",
         repeated="has one name twice; give each secret its own name",
     ),
     "inject": _Pairs(
         field="inject",
         incomplete="names no value; write `inject=NAME=VALUE`, such as `inject=Authorization=Bearer @secret:api`",
+        alone="names no value; write `--inject HEADER=VALUE`, such as `--inject 'Authorization=Bearer @secret:api'`",
         repeated="sets one header twice; keep one of them",
     ),
 }
@@ -171,7 +177,11 @@ def _of_own(problem: Problem, own: int | None) -> Problem:
     words = re.split(r"[.\[]", problem.path)
     key = words[1] if words[0] == "timeout" and len(words) > 1 else _SINGULAR.get(words[0], words[0]) or "upstream"
     rest = problem.path if words[0] in ("secrets", "inject") else ""
-    return replace(problem, file=f"--{option_of(key)}", path=rest)
+    pairs = _MAPS.get(problem.path)
+    message = pairs.alone if pairs is not None and problem.message == pairs.incomplete else problem.message
+    return replace(
+        problem, file=f"--{option_of(key)}", path="" if message is not problem.message else rest, message=message
+    )
 
 
 def option_of(key: str) -> str:

@@ -67,11 +67,21 @@ def parse_path(text: str, *, directory: Path) -> Path:
         raise ValueInvalid("is empty or holds a NUL; write a path")
     try:
         os.fsencode(text)
-        return directory / Path(text).expanduser()
+        return _without_parents(directory / Path(text).expanduser())
     except UnicodeEncodeError:
         raise ValueInvalid("holds a character that no path can; write it without") from None
     except RuntimeError:
         raise ValueInvalid("begins with the home of somebody who is not known here; write the path in full") from None
+
+
+def _without_parents(path: Path) -> Path:
+    """The same path without `..`: whoever reads it in a message need not work it out. What comes after is kept as it
+    is, since a link there may lead elsewhere tomorrow.
+    """
+    last = max((place for place, part in enumerate(path.parts) if part == ".."), default=-1)
+    if last < 0:
+        return path
+    return Path(*path.parts[: last + 1]).resolve().joinpath(*path.parts[last + 1 :])
 
 
 def parse_listen(text: str, *, directory: Path) -> Listen:

@@ -18,7 +18,7 @@ from typing import Final, final
 from proxy.fronts import Fronts, bind_fronts
 from proxy.reload import Outcome, Refused, ReloadRefused, Result, why_refused
 from proxy.seat import part
-from proxy.settings import fixed_changes
+from proxy.settings import described, fixed_changes
 from proxy.settings.fingerprint import fingerprint
 from proxy.settings.model import Settings
 from proxy.sockets import Listener
@@ -66,6 +66,7 @@ class Round:
         number: the workers' answers name it.
         workers: those that serve.
         slots: the most clients that one worker has room for, and of: how many there are to be.
+        changed: what did, once it is decided that the new settings take over.
         waiting: those that have not answered yet.
     """
 
@@ -75,6 +76,7 @@ class Round:
     of: int
     slots: int
     done: bool = False
+    changed: str = ""
     deadline: float = 0.0
     waiting: set[Worker] = field(default_factory=set)
     _new: _New | None = None
@@ -165,6 +167,7 @@ class Round:
         if new is None:
             raise ValueError("nothing was prepared")
         self._deciding = False
+        self.changed = described(self.in_force.settings, new.settings)
         before, kept = self.in_force.fronts, {listener.sock for listener in new.fronts.every}
         self.in_force.settings, self.in_force.fronts = new.settings, new.fronts
         self._keep(None)

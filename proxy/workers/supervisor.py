@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final, final
 
 from proxy.descriptors import raise_limit
+from proxy.ending import LONG_SECONDS
 from proxy.fronts import Fronts, bind_fronts
 from proxy.reload import told
 from proxy.seat import part
@@ -65,6 +66,7 @@ class Supervisor:
         self._announced = False
         self._stopping = self._failed = False
         self._kill_at = 0.0
+        self._tell_at: float | None = None
         self._selector = selectors.DefaultSelector()
         self._woken, self._wake = socket.socketpair()
 
@@ -94,6 +96,8 @@ class Supervisor:
             while self._workers or not self._stopping:
                 self._start_due()
                 self._turn()
+            if self._stopping and self._tell_at is None:
+                self._do.say("stopped")
         finally:
             for worker in self._workers.values():
                 worker.signal(signal.SIGKILL)
@@ -128,6 +132,9 @@ class Supervisor:
             self._settle()
         if self._wanted and self._round is None:
             self._reload()
+        if self._tell_at is not None and now >= self._tell_at:
+            self._tell_at = None
+            self._do.say("stopping")
         if self._stopping and now >= self._kill_at:
             for worker in self._workers.values():
                 log.error("worker %d does not end; it is killed", worker.index)
@@ -136,7 +143,7 @@ class Supervisor:
 
     def _patience(self) -> float | None:
         if self._stopping:
-            until: float | None = self._kill_at
+            until: float | None = self._kill_at if self._tell_at is None else min(self._kill_at, self._tell_at)
         elif self._round is not None:
             until = self._round.deadline
         else:
@@ -163,6 +170,7 @@ class Supervisor:
             self._kill_at = time.monotonic() + _END_SECONDS
             return
         self._stopping = True
+        self._tell_at = time.monotonic() + LONG_SECONDS
         self._kill_at = time.monotonic() + self._do.grace + _END_SECONDS
         if self._round is not None:
             self._round.drop()
@@ -316,9 +324,9 @@ class Supervisor:
         """Say how a reload went, once every worker has heard of it."""
         if self._round is None or not self._round.done:
             return
-        self._round = None
+        changed, self._round = self._round.changed, None
         refused = self._now.refused
-        for line in told(() if refused is None else refused.problems):
+        for line in told(() if refused is None else refused.problems, changed):
             self._do.say(line)
         if refused is None:
             self._tell_limit()

@@ -67,6 +67,20 @@ def test_a_running_request_is_finished(make_stack: Any, front: str) -> None:
         assert client.closed()
         assert ended(stack.proxy) == 0
     assert [record["verdict"] for record in stack.proxy.decisions()] == ["allow"]
+    stopping, stopped = (stack.proxy.folder / "stderr").read_text().splitlines()
+    assert stopping.startswith("stopping: what runs has 30 seconds ")
+    assert stopped == "stopped"
+
+
+def test_an_end_with_nothing_to_finish_is_quick(make_stack: Any) -> None:
+    """Nobody who stops it waits, so nothing is said."""
+    stack = make_stack()
+    began = time.monotonic()
+    assert stack.proxy.process is not None
+    stack.proxy.process.send_signal(signal.SIGTERM)
+    assert ended(stack.proxy) == 0
+    if time.monotonic() - began < 1:
+        assert (stack.proxy.folder / "stderr").read_text() == ""
 
 
 @FRONTS

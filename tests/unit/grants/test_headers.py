@@ -184,6 +184,29 @@ def test_detail_holds_no_value_of_the_client() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        pytest.param([("A", "1")], 'request header "A" is not declared', id="one"),
+        pytest.param([("A", "1"), ("a", "2")], 'request headers "A", "a" are not declared', id="as they were written"),
+        pytest.param(
+            [("B", "1"), BEARER, ("A", "1"), ("B", "2")], 'request headers "B", "A" are not declared', id="two"
+        ),
+        pytest.param(
+            [(name, "1") for name in "ABCDEFGHIJ"],
+            'request headers "A", "B", "C", "D", "E", "F", "G", "H" and 2 more are not declared',
+            id="over eight",
+        ),
+    ],
+)
+def test_every_undeclared_field_is_named(lines: list[tuple[str, str]], says: str) -> None:
+    """All of them at once, in the client's order, each once, and no more than eight."""
+    denial = check([BEARER, *lines] if BEARER not in lines else lines)
+    assert isinstance(denial, Deny)
+    assert denial.reason is Reason.HEADER_UNDECLARED
+    assert denial.detail.startswith(says)
+
+
 def test_values_are_not_in_a_repr() -> None:
     """A client's header value stands in no repr."""
     found = check([("Authorization", "plain"), ("Cookie", "hunter2")], strip=True)

@@ -46,4 +46,4 @@ def test_path_parameter(parameter: PathParameter, segment: str, fits: bool) -> N
 def test_described() -> None:
     """What a refusal says that a rule declares."""
     assert described(rule("x", "b", "a")) == "one of: a, b"
-    assert described(rule("x", matching="[a-z]+", max_bytes=8)) == "matching the pattern [a-z]+, at most 8 bytes"
+    assert described(rule("x", matching="[a-z]+", max_bytes=8)) == "a match of the pattern [a-z]+, at most 8 bytes"

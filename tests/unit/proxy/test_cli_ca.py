@@ -30,6 +30,29 @@ def test_the_ca_is_made_and_shown(state: Path) -> None:
     assert _run().stdout == result.stdout
 
 
+SETTINGS = "proxy: 127.0.0.1:0\nstate: st\nendpoints: [{upstream: 'https://a.example', assurance: trusted-upstream}]\n"
+
+
+@pytest.mark.parametrize(
+    ("file", "arguments", "says"),
+    [
+        pytest.param(None, [], "/xdg/grantproxy`, the user's own, as there is no `grantproxy.yaml` here; name settings", id="the user's"),
+        pytest.param("grantproxy.yaml", [], "/st`, that of `grantproxy.yaml`", id="the folder's"),
+        pytest.param("other.yaml", ["-c", "other.yaml"], "/st`, that of `other.yaml`", id="by name"),
+    ],
+)  # fmt: skip
+# ruff: noqa: E501 - one case is one row
+def test_a_new_ca_is_told(state: Path, file: str | None, arguments: list[str], says: str) -> None:
+    """A CA that nobody trusts yet is told on standard error, with the place and whose it is; one that is there is not."""
+    if file is not None:
+        Path(file).write_text(SETTINGS)
+    first = _run("--json", *arguments)
+    assert first.stderr.startswith("notice: a new CA was made in the state directory `")
+    assert says in first.stderr
+    assert json.loads(first.stdout)["sha256"]
+    assert _run("--json", *arguments).stderr == ""
+
+
 def test_json_is_for_programs(state: Path) -> None:
     """`--json` has path, name, fingerprint and the last day."""
     document = json.loads(_run("--json").stdout)

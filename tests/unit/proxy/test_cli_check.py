@@ -13,7 +13,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from proxy.cli import COMMANDS, fail, main
+from proxy.cli import COMMANDS, _one_line, fail, main
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = ROOT / "examples"
@@ -252,3 +252,19 @@ def test_what_nobody_could_use_is_noticed_with_its_place(here: Path) -> None:
     assert result.stderr.startswith("s.yaml:3:14: notice: endpoints[0].upstream: is on `localhost`, which clients")
     [found] = json.loads(run("check", "s.yaml", "--json").stdout)
     assert (found["ok"], [notice["line"] for notice in found["notices"]]) == (True, [3])
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        pytest.param("Missing argument 'URL'.", "error: missing argument `URL`", id="click's own"),
+        pytest.param(
+            "no colon; write `-H 'Name: value'`", "error: no colon; write `-H 'Name: value'`", id="within backticks"
+        ),
+        pytest.param("`a` and 'b' and `c 'd'`", "error: `a` and `b` and `c 'd'`", id="both"),
+        pytest.param("the box's token", "error: the box's token", id="an apostrophe"),
+    ],
+)
+def test_quotes_become_backticks_once(text: str, shown: str) -> None:
+    """What click quotes is in backticks, and nothing within backticks is quoted again."""
+    assert _one_line(click.ClickException(text)) == shown

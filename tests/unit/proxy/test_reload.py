@@ -23,10 +23,11 @@ def reloads(
     applied: list[Settings] = []
     said: list[str] = []
 
-    async def apply(settings: Settings) -> None:
+    async def apply(settings: Settings) -> str:
         if error is not None:
             raise error
         applied.append(settings)
+        return "endpoint `a` added"
 
     return Reloads(load, apply, said.append, lambda: frozenset({Path("named")})), applied, said
 
@@ -40,7 +41,7 @@ def test_applied() -> None:
         assert (result.outcome, result.problems) == (Outcome.APPLIED, ())
         assert some.last is result
         assert applied == [SETTINGS]
-        assert said == ["reloaded"]
+        assert said == ["reloaded: endpoint `a` added"]
         assert some.blamed == frozenset()
 
     asyncio.run(work())

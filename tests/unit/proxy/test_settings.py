@@ -23,7 +23,7 @@ from proxy.settings import (
     settings_from_endpoints,
 )
 from proxy.settings.model import is_written_inside
-from proxy.settings.values import ValueInvalid, parse_duration, parse_listen, parse_size
+from proxy.settings.values import ValueInvalid, parse_duration, parse_listen, parse_path, parse_size
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 ENDPOINT = "{upstream: 'https://api.example', assurance: semantic, grant: g.yaml}"
@@ -93,7 +93,7 @@ limits: {headerBytes: 16KiB, bodyBytes: 1000, clients: 5, clientIdle: 1h}
     assert dict(first.secrets) == {"api": "env:TOKEN", "b/c": f"file:{directory}/secret.txt", "d": "exec:pass show d"}
     assert first.listen == UnixListen(path=directory / "api.sock")
     assert str(first.listen) == f"unix:{directory}/api.sock"
-    assert first.ca == directory / "../ca.pem"
+    assert first.ca == here / "ca.pem"
     assert first.hosts == (Authority(host="box", port=80), Authority(host="::1", port=9001))
     assert (first.connect_timeout, first.total_timeout) == (0.5, 120.0)
     assert second.name == "127.0.0.1"
@@ -498,3 +498,23 @@ def test_any_spec_gives_settings_or_problems(specs: list[str]) -> None:
         lines = [str(problem) for problem in invalid.problems]
     assert lines
     assert all("\n" not in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        pytest.param("g.yaml", "{here}/conf/g.yaml", id="below"),
+        pytest.param("../g.yaml", "{here}/g.yaml", id="beside"),
+        pytest.param("./a/../../g.yaml", "{here}/g.yaml", id="there and back"),
+        pytest.param("link/../g.yaml", "{here}/else/g.yaml", id="above what a link leads to"),
+        pytest.param("../link/g.yaml", "{here}/link/g.yaml", id="a link behind it is kept"),
+    ],
+)
+def test_paths_are_shown_without_parents(tmp_path: Path, text: str, path: str) -> None:
+    """`..` is taken out as the system would go, so that a message names the place itself."""
+    conf = tmp_path / "conf"
+    (tmp_path / "else" / "where").mkdir(parents=True)
+    conf.mkdir()
+    (conf / "link").symlink_to(tmp_path / "else" / "where")
+    (tmp_path / "link").symlink_to(tmp_path / "else")
+    assert str(parse_path(text, directory=conf)) == path.format(here=tmp_path.resolve())

@@ -18,7 +18,9 @@ from proxy.settings import (
     TunnelRule,
     Tunnels,
     UnixListen,
+    described,
     fixed_changes,
+    load_settings,
 )
 
 ADMIN = TcpListen(host="127.0.0.1", port=8081)
@@ -111,3 +113,65 @@ def test_an_absolute_log_stays_where_it_is() -> None:
     assert fixed_changes(replace(OLD, admin=None), OLD) == [
         f"`admin` is `127.0.0.1:8081`, and the running program has `none`{REMEDY}"
     ]
+
+
+def _relay(name: str, **changes: object) -> EndpointSettings:
+    endpoint = EndpointSettings(
+        name=name,
+        upstream=Origin(scheme="https", host=f"{name}.example", port=443),
+        assurance=Assurance.TRUSTED_UPSTREAM,
+    )
+    return replace(endpoint, **changes)  # type: ignore[arg-type]
+
+
+LISTEN = TcpListen(host="127.0.0.1", port=9001)
+BEFORE = replace(
+    OLD, endpoints=(_relay("a"), _relay("b", listen=LISTEN)), boxes=(BoxSettings(name="x", token="env:X"),)
+)
+
+
+@pytest.mark.parametrize(
+    ("new", "says"),
+    [
+        pytest.param(BEFORE, "the settings are as before, and secrets were read anew", id="nothing"),
+        pytest.param(replace(BEFORE, endpoints=(*BEFORE.endpoints, _relay("c"))), "endpoint `c` added", id="added"),
+        pytest.param(replace(BEFORE, endpoints=BEFORE.endpoints[1:]), "endpoint `a` removed", id="removed"),
+        pytest.param(
+            replace(BEFORE, endpoints=(_relay("a", secrets={"k": "env:SECRET_PLACE"}), BEFORE.endpoints[1])),
+            "endpoint `a` changed", id="changed",
+        ),
+        pytest.param(
+            replace(BEFORE, endpoints=(BEFORE.endpoints[0], _relay("b", listen=replace(LISTEN, port=9002)))),
+            "listener `127.0.0.1:9001` removed; listener `127.0.0.1:9002` added", id="moved",
+        ),
+        pytest.param(
+            replace(BEFORE, endpoints=(_relay("a", listen=LISTEN), _relay("b"))),
+            "listener `127.0.0.1:9001` changed", id="listener of another",
+        ),
+        pytest.param(replace(BEFORE, proxy=replace(LISTEN, port=1)), "listener `127.0.0.1:1` added", id="listener added"),
+        pytest.param(replace(BEFORE, boxes=()), "box `x` removed", id="box removed"),
+        pytest.param(replace(BEFORE, boxes=(BoxSettings(name="x", token="env:SECRET_PLACE"),)), "box `x` changed", id="box changed"),
+        pytest.param(replace(BEFORE, tunnels=Tunnels(allow=(TunnelRule(host="a", suffix=False, port=1),))), "tunnels changed", id="tunnels"),
+        pytest.param(replace(BEFORE, limits=Limits(clients=1)), "limits changed", id="limits"),
+        pytest.param(replace(BEFORE, endpoints=(), boxes=()), "endpoint `a` removed; endpoint `b` removed; box `x` removed; listener `127.0.0.1:9001` removed", id="several"),
+    ],
+)  # fmt: skip
+# ruff: noqa: E501 - one case is one row
+def test_what_a_reload_changed_is_named(new: Settings, says: str) -> None:
+    """By name and no more: what changed may be where a secret is."""
+    assert described(BEFORE, new) == says
+    assert "SECRET_PLACE" not in says
+
+
+def test_the_same_grant_read_again_is_no_change(tmp_path: Path) -> None:
+    """A grant is known by its digest."""
+    text = (Path(__file__).parents[3] / "examples" / "github-issues.grant.yaml").read_text()
+    path = tmp_path / "s.yaml"
+    path.write_text(
+        "proxy: 127.0.0.1:0\nstate: st\nendpoints:\n- {name: a, upstream: 'https://a.example', assurance: semantic, grant: g.yaml}\n"
+    )
+    (tmp_path / "g.yaml").write_text(text)
+    one = load_settings(path)
+    assert described(one, load_settings(path)).startswith("the settings are as before")
+    (tmp_path / "g.yaml").write_text(text.replace("owner: [acme]", "owner: [other]"))
+    assert described(one, load_settings(path)) == "endpoint `a` changed"

@@ -73,3 +73,23 @@ def test_what_is_missing_names_its_option(tmp_path: Path) -> None:
 def test_names() -> None:
     """Of the keys, as options are written."""
     assert {option_of(key) for key in KEYS} >= {"allow-inside", "upstream", "websocket"}
+
+
+@pytest.mark.parametrize(
+    ("option", "says"),
+    [
+        pytest.param("secret=API", "--secret: names no reference; write `--secret NAME=REFERENCE`, such as `--secret api=env:TOKEN`", id="secret"),
+        pytest.param("secret=env:API", "--secret: names no reference; write `--secret NAME=REFERENCE`", id="secret-without-a-name"),
+        pytest.param("inject=X", "--inject: names no value; write `--inject HEADER=VALUE`", id="inject"),
+    ],
+)  # fmt: skip
+# ruff: noqa: E501 - one case is one row
+def test_a_remedy_is_written_as_the_option_is(tmp_path: Path, option: str, says: str) -> None:
+    """Nobody who wrote `--secret` is told to write a part of `--endpoint`; whoever wrote that is."""
+    with pytest.raises(SettingsInvalid) as invalid:
+        settings(tmp_path, *RELAY, option)
+    assert str(invalid.value).startswith(says)
+    key = option.partition("=")[0]
+    with pytest.raises(SettingsInvalid) as invalid:
+        settings(tmp_path, specs=(";".join((*RELAY, option)),))
+    assert f"write `{key}=" in str(invalid.value)
