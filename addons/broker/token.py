@@ -50,7 +50,7 @@ async def holder(boxes: Boxes, needs: Needs, head: RequestHead, query: bytes | N
     text = b"\n".join([head.target, *[part for pair in head.fields for part in pair]])
     known, issued = await boxes.known(), Issued(besides=own)
     held = found(text, Either(known.needles.besides(own), issued))
-    if len(issued.texts) > MOST:
+    if issued.many:
         return _crowded("head")
     # readers fold names (RFC 9110, 5.1), and few are as long as a token
     names = [name.lower() for name, _ in head.fields if len(name) >= MIN_SECRET_BYTES]
@@ -67,7 +67,7 @@ async def in_body(call: Call, body: bytes) -> Deny | None:
     """
     issued = Issued()
     held = await found_in_turns(body, Either(await streamed(call), issued))
-    if len(issued.texts) > MOST:
+    if issued.many:
         return _crowded("body")
     return leak("body") if held or await call.broker.boxes.any_added(issued.texts) else None
 

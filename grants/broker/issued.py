@@ -15,6 +15,8 @@ BYTES: Final = 32
 """Random bytes of a token."""
 MOST: Final = 256
 """Different texts of the form that are asked about at once; among more a token could hide."""
+MOST_LOOKS: Final = 4096
+"""Places that may begin a text of the form, or its base64, in all of a text: each costs a look of its own."""
 
 _CHARS: Final = -(-BYTES * 8 // 6)
 _FORM: Final = re.compile(rb"gpx_(?=([A-Za-z0-9_-]{%d}))" % _CHARS)
@@ -68,20 +70,22 @@ _LONGEST: Final = max(_LENGTH, *(len(core) + rest for _, _, core, rest in _ENCOD
 
 @final
 class Issued:
-    """Implements `Pattern`: collects what has the form, and is found when that is more than `MOST`.
+    """Implements `Pattern`: collects what has the form, and is found when that is too much to ask about.
 
     Args:
         besides: a text that is left out.
 
     Attributes:
         texts: those that have the form.
+        many: there are more than `MOST` of them, or more than `MOST_LOOKS` places that may begin one.
     """
 
-    __slots__ = ("_besides", "quotes", "texts")
+    __slots__ = ("_besides", "_looks", "many", "quotes", "texts")
 
     def __init__(self, besides: bytes = b"") -> None:
         self._besides = besides
-        self.quotes = False
+        self._looks = 0
+        self.many = self.quotes = False
         self.texts: set[bytes] = set()
 
     def __repr__(self) -> str:
@@ -90,11 +94,13 @@ class Issued:
     def found(self, data: bytes) -> bool:
         """See `Pattern`."""
         for text in _cut(data):
-            self.texts.add(text)
-            if len(self.texts) > MOST + 1:
+            self._looks += 1
+            if text is not None and text != self._besides:
+                self.texts.add(text)
+            if len(self.texts) > MOST or self._looks > MOST_LOOKS:
+                self.many = True
                 break
-        self.texts.discard(self._besides)
-        return len(self.texts) > MOST
+        return self.many
 
     def begun(self, data: bytes) -> int:
         """See `Pattern`."""
@@ -102,8 +108,8 @@ class Issued:
         return 0 if match is None else len(data) - match.start()
 
 
-def _cut(data: bytes) -> Iterator[bytes]:
-    """Everything of the form. One may begin inside of another, as `gpx_gpx_...` has two."""
+def _cut(data: bytes) -> Iterator[bytes | None]:
+    """Everything of the form, and None for what only begins so. One may begin inside of another, as in `gpx_gpx_...`."""
     if PREFIX in data:
         for match in _FORM.finditer(data):
             yield PREFIX + match[1]
@@ -113,5 +119,4 @@ def _cut(data: bytes) -> Iterator[bytes]:
         for match in pattern.finditer(data):
             text = lost + core + match[1].translate(_SAFE)
             plain = b64decode(text + b"A" * (-len(text) % 4))[before : before + _LENGTH]
-            if is_issued(plain):
-                yield plain
+            yield plain if is_issued(plain) else None

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit.grants.broker.test_search import WRITERS
 
-from grants.broker.issued import MOST, Issued, is_issued, may_name
+from grants.broker.issued import MOST, MOST_LOOKS, Issued, is_issued, may_name
 from grants.broker.search import Search, found
 
 TOKEN = b"gpx_" + b"Ab-_" * 10 + b"012"
@@ -89,3 +89,13 @@ def test_no_name_holds_one_in_any_case(name: bytes) -> None:
     """A folded name has lost the digest, so its form is enough."""
     assert may_name(name)
     assert not may_name(name.replace(b"-", b".").replace(b"_", b"."))
+
+
+@pytest.mark.parametrize("begun", [b"Z3B4Xw", b"Z3B4X2dweF9n", b"gpx_"])
+def test_a_text_full_of_beginnings_is_too_much(begun: bytes) -> None:
+    """Each place that may begin a token costs a look, whether or not it is one: so many are refused, not looked at."""
+    issued = Issued()
+    assert issued.found(begun * 200_000)
+    assert issued.many
+    assert issued._looks <= MOST_LOOKS + 1
+    assert not Issued().found(begun * 100)
