@@ -109,7 +109,7 @@ class Issued:
 
 
 def _cut(data: bytes) -> Iterator[bytes | None]:
-    """Everything of the form, and None for what only begins so. One may begin inside of another, as in `gpx_gpx_...`."""
+    """Everything of the form, and None for what only begins so. One may begin in another, as in `gpx_gpx_...`."""
     if PREFIX in data:
         for match in _FORM.finditer(data):
             yield PREFIX + match[1]
