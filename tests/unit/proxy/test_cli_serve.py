@@ -83,6 +83,7 @@ def test_where_it_listens_is_said_and_written(serve: Serve, tmp_path: Path) -> N
     assert document["endpoints"] == {}
     assert stat.S_IMODE((tmp_path / "ready.json").stat().st_mode) == 0o600
     assert sorted(path.name for path in tmp_path.iterdir()) == ["grantproxy.yaml", "ready.json", "state"]
+    assert _end(process) == ""
 
 
 def test_tunnels_and_boxes_are_counted(serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,7 +93,6 @@ def test_tunnels_and_boxes_are_counted(serve: Serve, tmp_path: Path, monkeypatch
         file.write("tunnels: {allow: ['a.example:443', '.b.example:443']}\nboxes: [{name: x, token: env:BOX}]\n")
     lines = _until_ready(serve().stdout)
     assert lines[2:4] == ["tunnels to 2 destinations", "1 box"]
-    assert _end(process) == ""
 
 
 def test_relative_paths_are_those_of_the_settings(serve: Serve, tmp_path: Path) -> None:
