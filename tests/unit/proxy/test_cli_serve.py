@@ -86,6 +86,15 @@ def test_where_it_listens_is_said_and_written(serve: Serve, tmp_path: Path) -> N
     assert _end(process) == ""
 
 
+def test_tunnels_and_boxes_are_counted(serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has no address of its own is told by its number."""
+    monkeypatch.setenv("BOX", "token-of-the-box-0001")
+    with (tmp_path / "grantproxy.yaml").open("a") as file:
+        file.write("tunnels: {allow: ['a.example:443', '.b.example:443']}\nboxes: [{name: x, token: env:BOX}]\n")
+    lines = _until_ready(serve().stdout)
+    assert lines[2:4] == ["tunnels to 2 destinations", "1 box"]
+
+
 def test_relative_paths_are_those_of_the_settings(serve: Serve, tmp_path: Path) -> None:
     """State and log are where the settings say, from wherever the program is started."""
     process = serve("--ready-file", "ready.json")
