@@ -68,14 +68,15 @@ def _programs(source: ExecSource, path: str) -> Iterator[Path]:
             return
         file = source.directory / os.path.expanduser(found)
         yield file
-        words = _interpreter(file)
+        words = interpreter(file)
         for word in words[1:]:
             if (other := shutil.which(word, path=path)) is not None:  # `#!/usr/bin/env node`
                 yield Path(other)
         name = words[0] if words else None
 
 
-def _interpreter(file: Path) -> list[str]:
+def interpreter(file: Path) -> list[str]:
+    """The words of a script's first line; none where it is no script, or cannot be read."""
     try:
         if not file.is_file():
             return []

@@ -24,7 +24,8 @@ from proxy.run.messages import Ready
 from proxy.run.program import Signals, Started, not_started, start
 from proxy.run.refused import IsolationRefused
 from proxy.run.view import Wish, hold_work, view
-from proxy.run.ways import leads_into
+from proxy.run.visible import differs, not_seen
+from proxy.run.ways import leads_into, real, under
 
 TOOLS: Final = ("bwrap", "unshare")
 """What can make the namespaces, the better one first."""
@@ -47,7 +48,8 @@ class Isolation:
         tool: the program that makes the namespaces. bubble: it is bubblewrap.
         work: the working directory.
         home: the user's home.
-        show: further paths that are shown, read-only.
+        show: further paths that are shown, read-only; real.
+        named: the home, the working directory and `show` as they were written, links and all.
         ours: our own code, which the program may not change.
     """
 
@@ -57,6 +59,7 @@ class Isolation:
     home: Path
     ours: tuple[Path, ...]
     show: tuple[Path, ...] = ()
+    named: tuple[Path, ...] = ()
 
 
 def plan(base: Mapping[str, str], show: Sequence[Path]) -> Isolation:
@@ -73,10 +76,26 @@ def plan(base: Mapping[str, str], show: Sequence[Path]) -> Isolation:
     ours = hold_code(work, base)
     names = [name for name in base.get("PATH", os.defpath).split(os.pathsep) if name[:1] == "/"]
     search = os.pathsep.join(name for name in names if not leads_into(Path(name), work))
-    shown = tuple(Path(os.path.realpath(path.expanduser())) for path in show)
+    written = tuple(Path(os.path.abspath(path.expanduser())) for path in show)
+    shown = tuple(map(real, written))
+    for path in shown:
+        if under(Path("/proc"), path) or any(under(path, Path(place)) for place in ("/proc", "/dev")):
+            raise IsolationRefused(
+                f"`{path}` cannot be shown, as there is one of the program's own; show what it needs"
+            )
+    here = Path(base.get("PWD", work))
+    named = (Path.home(), *([here] if here.is_absolute() and real(here) == work else []), *written)
     for name in TOOLS:
         if (tool := shutil.which(name, path=search)) is not None and not leads_into(Path(tool), work):
-            return Isolation(tool=tool, bubble=name == "bwrap", work=work, home=home, ours=ours, show=shown)
+            return Isolation(
+                tool=tool,
+                bubble=name == "bwrap",
+                work=work,
+                home=home,
+                ours=ours,
+                show=shown,
+                named=named,
+            )
     raise IsolationRefused(
         "--isolate needs bubblewrap (`bwrap`) or util-linux (`unshare`), and neither is on PATH; "
         "install bubblewrap, or leave --isolate out and run this in a sandbox of your own"
@@ -113,6 +132,9 @@ def start_isolated(
     forwards = [(port, path, _INSIDE / f"{port}.sock") for port, path in ready.forwards]
     script = Path(__file__).with_name("inside.py")
     mounts = view(_wish(isolation, ready, [(script, _INSIDE / "inside.py"), *((a, b) for _, a, b in forwards)]))
+    if (other := differs(arguments[0], environment.get("PATH", os.defpath), mounts)) is not None:
+        with contextlib.suppress(OSError):
+            sys.stderr.write(f"{other}\n")
     ours, theirs = socket.socketpair()
     out, err = os.pipe()
     kept = os.dup(2)
@@ -136,7 +158,11 @@ def start_isolated(
         os.close(err)
         os.close(kept)
     try:
-        _await(ours, out, process, isolation.tool, arguments[0])
+        number = _await(ours, out, process, isolation.tool)
+        if number == errno.ENOENT:
+            raise not_seen(arguments[0], environment.get("PATH", os.defpath), mounts)
+        if number:
+            raise not_started(arguments[0], OSError(number, os.strerror(number)))
     except BaseException:
         process.kill()
         process.wait()
@@ -144,7 +170,8 @@ def start_isolated(
     return Isolated(process, ours, session=session)
 
 
-def _await(control: socket.socket, errors: int, process: "subprocess.Popen[bytes]", tool: str, name: str) -> None:
+def _await(control: socket.socket, errors: int, process: "subprocess.Popen[bytes]", tool: str) -> int:
+    """The errno of exec(3) in there, 0 where the program was started."""
     control.settimeout(_START_SECONDS)
     try:
         told = control.recv(256)
@@ -153,27 +180,12 @@ def _await(control: socket.socket, errors: int, process: "subprocess.Popen[bytes
     finally:
         control.settimeout(None)
     if told == b"started\n":
-        return
+        return 0
     if told.startswith(b"failed "):
-        number = int(told.split()[1])
-        if number == errno.ENOENT:
-            raise not_seen(name)
-        raise not_started(name, OSError(number, os.strerror(number)))
+        return int(told.split()[1])
     process.wait()
     said = os.read(errors, 4096).decode("utf-8", "replace").strip().splitlines()
     raise IsolationRefused(f"this machine does not isolate: {said[-1] if said else f'`{tool}` ended'}; {_REMEDY}")
-
-
-def not_seen(name: str) -> Exception:
-    """The refusal for a program that is not in the view."""
-    from proxy.run.program import NOT_FOUND, NotStarted
-
-    return NotStarted(
-        f"`{name}` is not seen by an isolated program, which has the system's programs, but not those in `/opt`, and "
-        "the working directory; "
-        "show the directory that it is in, and the one that a link there leads to, with --show",
-        NOT_FOUND,
-    )
 
 
 def _wish(isolation: Isolation, ready: Ready, extra: Sequence[tuple[Path, Path]]) -> Wish:
@@ -187,6 +199,7 @@ def _wish(isolation: Isolation, ready: Ready, extra: Sequence[tuple[Path, Path]]
         secrets=ready.hidden.files,
         state=ready.state,
         trust=ready.trust.bundle.parent,
+        named=isolation.named,
         extra=tuple((inside, source) for source, inside in extra),
     )
 

@@ -77,6 +77,7 @@ def put(old: str, new: str, one: Mapping[str, object]) -> str | None:
     """One mount of the view. The path where it has to be closed at the end."""
     path = f"{new}{one['path']}"
     if one["kind"] == "link":
+        os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
         os.symlink(str(one["target"]), path)
     elif one["kind"] == "empty":
         make(path, directory=True)

@@ -18,7 +18,8 @@ from typing import Final, final
 from proxy.run import configuration, kernel
 from proxy.run.mounts import Empty, Link, Mount, Show
 from proxy.run.refused import IsolationRefused
-from proxy.run.ways import links_in, real, under
+from proxy.run.visible import covering, shown
+from proxy.run.ways import links_in, passed, real, under
 
 SYSTEM: Final = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "etc", "nix/store", "gnu/store")
 """Where programs and their configuration are, and no socket of a service: `/opt` and `/nix/var` have those."""
@@ -45,6 +46,7 @@ class Wish:
         rules: files that decide, see `Hidden.rules`.
         secrets: files that hold secrets.
         state: the state directory. trust: what of it is public.
+        named: paths as they were written, whose links are made again: of the home, the working directory, `show`.
         extra: by path inside, what else is put there: sockets, and our own program.
     """
 
@@ -58,6 +60,7 @@ class Wish:
     state: Path
     trust: Path
     extra: tuple[tuple[Path, Path], ...]
+    named: tuple[Path, ...] = ()
 
 
 def view(wish: Wish) -> tuple[Mount, ...]:
@@ -76,14 +79,15 @@ def view(wish: Wish) -> tuple[Mount, ...]:
     for path in (*wish.interpreter, *wish.show):
         if not path.exists():
             raise IsolationRefused(f"`{path}` is to be shown and does not exist; make it, or leave it out")
-        if isinstance(_covering(path, mounts), Empty | None):
+        if not shown(path, mounts):
             mounts.append(Show(path, path))
     mounts.append(Show(wish.work, wish.work, writable=True))
+    mounts += _links(wish, tuple(mounts))
     for path in dict.fromkeys(map(real, (*wish.rules, *wish.ours))):
         if path.exists() and under(path, wish.work):
             mounts += [*_pinned(path, wish.work), Show(path, path)]
     for path in dict.fromkeys((real(wish.state), *_closed(wish, tuple(mounts)))):
-        if isinstance(_covering(path, mounts), Show):
+        if isinstance(covering(path, mounts), Show):
             if under(path, wish.work):
                 mounts += _pinned(path, wish.work)
             mounts.append(Empty(path, closed=True))
@@ -141,13 +145,23 @@ def _system() -> Iterator[Mount]:
             yield Show(path, path)
 
 
+def _links(wish: Wish, mounts: Sequence[Mount]) -> Iterator[Mount]:
+    """The links that lead to what is there, where nothing that is shown has them already."""
+    there = {mount.path for mount in mounts}
+    places = dict.fromkeys(place for path in wish.named for place in passed(path) if place.is_symlink())
+    for place in places:
+        way = any(under(path, place) for path in there)
+        if not way and not isinstance(covering(place, mounts), Show | Link):
+            yield Link(place, os.readlink(place))
+
+
 def _closed(wish: Wish, mounts: Sequence[Mount]) -> Iterator[Path]:
     """The directory of each secret that would be seen. Not the file alone: one that is put in its place by a rename, as
     tools that replace secrets do, would come out from under a mount of the file."""
     needed = (wish.work, *wish.interpreter, *(Path("/") / name for name in SYSTEM))
     for file in wish.secrets:
         for path in dict.fromkeys((Path(os.path.normpath(file)), real(file))):
-            if not isinstance(_covering(real(path.parent), mounts), Show):
+            if not isinstance(covering(real(path.parent), mounts), Show):
                 continue
             if any(under(place, path.parent) for place in needed):
                 raise IsolationRefused(
@@ -161,8 +175,3 @@ def _pinned(path: Path, work: Path) -> Iterator[Mount]:
     for parent in reversed(path.parents):
         if parent != work and under(parent, work):
             yield Show(parent, parent, writable=True)
-
-
-def _covering(path: Path, mounts: Sequence[Mount]) -> Mount | None:
-    """The mount in which `path` is seen."""
-    return next((mount for mount in reversed(mounts) if under(path, mount.path)), None)

@@ -369,6 +369,31 @@ def test_programs_that_are_not_shown(runs: Runs, name: str) -> None:
     assert (done.returncode, done.stdout) == (0, "here\n"), done.stderr
 
 
+@pytest.mark.parametrize("name", TOOLS)
+def test_names_by_links(runs: Runs, name: str) -> None:
+    """The home and what is shown are there under the names that lead to them."""
+    runs.preamble = only(name)
+    around = runs.folder.parent
+    (around / "me").symlink_to("home")
+    (around / "shown").symlink_to("real")
+    (around / "real").mkdir()
+    (around / "real" / "file").write_text("here")
+    runs.environment = {"HOME": str(around / "me")}
+    script = f'touch "$HOME/made" && cat {around}/shown/file'
+    done = runs.run("--isolate", "--show", str(around / "shown"), "--", "sh", "-c", script, endpoint=[])
+    assert (done.returncode, done.stdout) == (0, "here"), done.stderr
+    assert not (around / "home" / "made").exists()
+
+
+@pytest.mark.parametrize("shown", ["/", "/proc", "/dev/shm"])
+def test_what_is_not_to_be_shown(runs: Runs, shown: str) -> None:
+    """What the program has of its own, or everything."""
+    done = runs.run("--isolate", "--show", shown, "--", "touch", "ran", endpoint=[])
+    assert done.returncode == 1
+    assert f"`{shown}` cannot be shown" in done.stderr
+    assert not (runs.folder / "ran").exists()
+
+
 @pytest.mark.parametrize("says", ["Creating new namespace failed: Operation not permitted"])
 def test_a_machine_that_does_not_isolate(runs: Runs, says: str) -> None:
     """What the tool says is passed on, with what helps; nothing is run."""

@@ -208,6 +208,24 @@ def test_links_in_the_working_directory(tmp_path: Path, what: str, link: str, pa
     assert covered.get(what, Empty(target, closed=True)) in view(made)
 
 
+@pytest.mark.parametrize(
+    ("named", "links"),
+    [
+        pytest.param("home", {}, id="no-link"),
+        pytest.param("me", {"me": "home"}, id="the-home"),
+        pytest.param("first/below", {"first": "second", "second": "elsewhere"}, id="two-links"),
+        pytest.param("work/link", {}, id="in-what-is-shown"),
+    ],
+)
+def test_links_are_made_again(tmp_path: Path, named: str, links: dict[str, str]) -> None:
+    """The home, the working directory and what is shown are found by the names that they were given by."""
+    made = wish(tmp_path, named=(tmp_path / named,))
+    for name, target in (("me", "home"), ("first", "second"), ("second", "elsewhere"), ("work/link", "../home")):
+        (tmp_path / name).symlink_to(target)
+    found = {mount for mount in view(made) if isinstance(mount, Link) and mount.path.is_relative_to(tmp_path)}
+    assert found == {Link(tmp_path / name, target) for name, target in links.items()}
+
+
 def test_rules_elsewhere_need_no_mount(tmp_path: Path) -> None:
     """What the program does not see needs no protection."""
     file = tmp_path / "elsewhere" / "a.yaml"
