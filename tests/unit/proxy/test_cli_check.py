@@ -6,7 +6,6 @@ import importlib.metadata
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import click
@@ -207,17 +206,11 @@ def test_a_reader_that_goes_away_is_no_fault(here: Path) -> None:
 
 
 def test_check_starts_without_the_proxy_s_libraries(here: Path) -> None:
-    """`check` imports neither mitmproxy nor aiohttp, and is quick."""
+    """`check` imports none of what makes a start slow."""
     program = "import sys\nfrom proxy.cli import main\ntry: main(['check', 'g.yaml'])\nexcept SystemExit as end: code = end.code\nprint(code, sorted({'mitmproxy', 'aiohttp', 'jsonschema', 'cryptography', 'rich', 'asyncio', 'ssl'} & set(sys.modules)))"
-    fastest = 9.0
-    for _ in range(3):
-        started = time.perf_counter()
-        done = subprocess.run(
-            [sys.executable, "-c", program], capture_output=True, text=True, check=True, env={"PYTHONPATH": str(ROOT)}
-        )
-        fastest = min(fastest, time.perf_counter() - started)
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env={"PYTHONPATH": str(ROOT)})
     assert done.stdout.splitlines()[-1] == "0 []"
-    assert fastest < 1.0, "0.15 s on a machine with nothing else to do"
 
 
 @pytest.mark.parametrize(
