@@ -1,7 +1,6 @@
-# ruff: noqa: S101, T201, D102, D103  a program that measures and prints
 """CPU that the upstream client takes a request: microseconds of this process, the upstream in another.
 
-    PYTHONPATH=.:tests python tests/bench/upstream_client.py [--requests N] [--body BYTES] [--tasks N] [--loop asyncio|uvloop]
+    PYTHONPATH=.:tests python tests/bench/upstream_client.py [--requests N] [--body BYTES] [--tasks N] [--loop LOOP]
 
 Prints requests a second and CPU microseconds a request for each round, then the median. Bounded: at most
 `--requests` requests a round, five rounds.
