@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final, final
 
@@ -23,6 +24,7 @@ from proxy.run.inside import GROUP
 from proxy.run.messages import Ready
 from proxy.run.program import Signals, Started, not_started, start
 from proxy.run.refused import IsolationRefused
+from proxy.run.terminal import Terminal
 from proxy.run.view import Wish, hold_work, view
 from proxy.run.visible import differs, not_seen
 from proxy.run.ways import leads_into, real, under
@@ -106,15 +108,32 @@ def plan(base: Mapping[str, str], show: Sequence[Path]) -> Isolation:
 class Isolated(Started):
     """The program, behind the tool that isolates it."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]", control: socket.socket, *, session: bool) -> None:
+    def __init__(self, process: "subprocess.Popen[bytes]", control: socket.socket, terminal: Terminal | None) -> None:
         super().__init__(process)
         self._control = control
-        self._session = session
+        self._terminal = terminal
+
+    def poll(self) -> int | None:
+        """As of any program; one that has stopped has us stopped too, where it shares our terminal."""
+        if self._terminal is not None:
+            self._terminal.follow(self._process.pid)
+        code = super().poll()
+        if code is not None:
+            self.leave()
+        return code
+
+    def end(self, seconds: float) -> None:
+        """As of any program."""
+        super().end(seconds)
+        self.leave()
+
+    def leave(self) -> None:
+        """Have the terminal back."""
+        if self._terminal is not None:
+            self._terminal.take(self._process.pid)
 
     def signal(self, number: int, *, terminal: bool) -> None:
-        """Pass a signal on. In a session of its own the program has none of the terminal's."""
-        if terminal and not self._session:
-            return
+        """Pass a signal on: the program is in no group of ours."""
         with contextlib.suppress(OSError):  # it has ended, which shows elsewhere
             self._control.send(bytes([number | GROUP if terminal else number]), socket.MSG_DONTWAIT)
 
@@ -149,9 +168,15 @@ def start_isolated(
         run = [*bubblewrap.arguments(isolation.tool, mounts, isolation.work, session=session, nested=nested), *run]
     else:
         run = [*unshare.arguments(isolation.tool, mounts, isolation.work, session=session), *run]
+    terminal = None if session else Terminal()
     try:
         process = start(
-            run, environment, signals, prepare=_hold_signals, descriptors=(theirs.fileno(), kept), stderr=err
+            run,
+            environment,
+            signals,
+            prepare=partial(_prepare, terminal),
+            descriptors=(theirs.fileno(), kept),
+            stderr=err,
         )
     finally:
         theirs.close()
@@ -166,8 +191,10 @@ def start_isolated(
     except BaseException:
         process.kill()
         process.wait()
+        if terminal is not None:
+            terminal.take(process.pid)
         raise
-    return Isolated(process, ours, session=session)
+    return Isolated(process, ours, terminal)
 
 
 def _await(control: socket.socket, errors: int, process: "subprocess.Popen[bytes]", tool: str) -> int:
@@ -204,10 +231,12 @@ def _wish(isolation: Isolation, ready: Ready, extra: Sequence[tuple[Path, Path]]
     )
 
 
-def _hold_signals() -> None:
+def _prepare(terminal: Terminal | None) -> None:
     """The tool outlives the terminal's keys: what the program makes of them decides."""
     for number in _HELD:
         signal.signal(number, signal.SIG_IGN)
+    if terminal is not None:
+        terminal.enter()
 
 
 def _may_share_terminal() -> bool:

@@ -3,11 +3,13 @@
 import json
 import os
 import pty
+import select
 import shutil
 import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -352,6 +354,87 @@ def test_ctrl_c_reaches_the_program_once(runs: Runs, name: str) -> None:
     finally:
         os.close(master)
         end(process)
+
+
+SHARED = "\nisolated._may_share_terminal = lambda: True"
+"""As on kernels that let nobody put keys into a terminal."""
+STOPS = """
+import os, signal, sys
+signal.signal(signal.SIGINT, lambda *_: (print("got SIGINT", flush=True), sys.exit(9)))
+print("begun", flush=True)
+signal.pause()  # Ctrl-Z, and what continues it
+while True:
+    signal.pause()
+"""
+
+
+class OnTerminal:
+    """A shell with job control on a terminal, and what is printed there."""
+
+    def __init__(self, runs: Runs, name: str, *command: str) -> None:
+        runs.preamble = only(name) + SHARED
+        self.master, slave = pty.openpty()
+        self.process = runs.start(
+            *("--isolate", "--", *command),
+            endpoint=[],
+            before=[
+                "setsid",
+                "--ctty",
+                "--wait",
+                "bash",
+                "--norc",
+                "-mc",
+                '"$@"; echo "code $?"; fg; echo "end $?"',
+                "-",
+            ],
+            **dict.fromkeys(("stdin", "stdout", "stderr"), slave),
+        )
+        os.close(slave)
+        self.text = ""
+
+    def expect(self, text: str) -> None:
+        while text not in self.text:
+            ready, _, _ = select.select([self.master], [], [], 60)
+            assert ready, self.text
+            try:
+                self.text += os.read(self.master, 65536).decode()
+            except OSError:  # everybody has ended
+                pytest.fail(f"{text!r} did not come: {self.text!r}")
+        self.text = self.text.partition(text)[2]
+
+    def close(self) -> None:
+        end(self.process)
+        os.close(self.master)
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+@pytest.mark.parametrize("name", TOOLS)
+def test_job_control_on_a_shared_terminal(runs: Runs, name: str) -> None:
+    """Ctrl-Z stops the program and us, `fg` continues both, and Ctrl-C then reaches the program, once."""
+    terminal = OnTerminal(runs, name, sys.executable, "-c", STOPS)
+    try:
+        terminal.expect("begun")
+        os.write(terminal.master, b"\x1a")
+        terminal.expect("code 14")
+        time.sleep(1)
+        os.write(terminal.master, b"\x03")
+        terminal.expect("got SIGINT")
+        terminal.expect("end 9")
+        assert "SIGINT" not in terminal.text
+    finally:
+        terminal.close()
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+@pytest.mark.parametrize("name", TOOLS)
+def test_the_program_s_group_is_its_own(runs: Runs, name: str) -> None:
+    """What it sends to its group does not reach us, nor who started us: its end is told as any other."""
+    terminal = OnTerminal(runs, name, sys.executable, "-c", "import os, signal; os.kill(0, signal.SIGKILL)")
+    try:
+        terminal.expect("grantproxy: decisions: allowed 0")
+        terminal.expect("code 137")
+    finally:
+        terminal.close()
 
 
 @pytest.mark.parametrize("name", TOOLS)
