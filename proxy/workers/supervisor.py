@@ -326,11 +326,11 @@ class Supervisor:
             return
         changed, self._round = self._round.changed, None
         refused = self._now.refused
-        for line in told(() if refused is None else refused.problems, changed):
-            self._do.say(line)
         if refused is None:
             self._tell_limit()
             self._do.changed(self)
+        for line in told(() if refused is None else refused.problems, changed):
+            self._do.say(line)
 
     def _tell_limit(self) -> None:
         if warning := raise_limit(part(self.settings.limits.clients, self._of), self._do.upstreams):

@@ -83,6 +83,16 @@ def test_what_came_before_a_stream_is_handed_over_first() -> None:
     assert [type(event) for event in layer._paused_event_queue] == [events.Wakeup, events.ConnectionClosed]
 
 
+def test_what_is_handed_over_may_need_no_word_from_the_wire() -> None:
+    """Plain bytes are only passed on, each in its turn."""
+    layer = Echo(context(), Limits())
+    client = layer.context.client
+    channel = Channel(Plain(), None, complete=False)
+    layer._paused_event_queue.extend([events.DataReceived(client, b"a"), events.DataReceived(client, b"b")])
+    assert list(layer.hand_over(channel)) == []
+    assert list(channel._pieces) == [b"a", b"b"]
+
+
 def test_what_comes_while_a_stream_runs_goes_to_it() -> None:
     """Not into the queue of the paused layer."""
     layer = Echo(context(), Limits())
