@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from bench import chart, wrk
 from bench.goals import verdicts
 from bench.load import Job
 from bench.payload import SIZES, document, grant
@@ -11,7 +12,6 @@ from bench.report import report
 from bench.results import Results, Round, Row, cpu_ratio, parse, rate, ratio
 from bench.targets import BASE, DIRECT, MITM_BASE, NGINX, TARGETS
 
-from bench import chart, wrk
 from grants.load import load_grant
 
 
