@@ -8,7 +8,7 @@ SHELL := /bin/bash
 
 VENV ?= .venv
 BIN := $(VENV)/bin
-WORKERS ?= 2
+WORKERS ?= 3
 COVERAGE ?= 100
 PYTEST := $(BIN)/python -m pytest
 UV := uv==0.13.9
