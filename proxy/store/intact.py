@@ -85,10 +85,7 @@ class Intact:
         Raises:
             OSError: it cannot be read.
         """
-        headers = b"" if self._index is None else self._index.read(2 * _INDEX_HEADER)
-        known = len(headers) == 2 * _INDEX_HEADER and bool(headers[12])
-        header = headers[:_INDEX_HEADER]
-        return header if known and header == headers[_INDEX_HEADER:] else None
+        return None if self._index is None else _settled(self._index.read(2 * _INDEX_HEADER))
 
     def _begin(self) -> None:
         if self._index is not None:
@@ -122,14 +119,23 @@ class Intact:
         return size < page or (counted and size < page * int.from_bytes(header[28:32], "big"))
 
 
+def _settled(headers: bytes) -> bytes | None:
+    """The index's header by its two copies; None where it is cut short, being written, or was never filled.
+
+    Where the two are not the same, or it was never filled, SQLite itself reads the log anew.
+    """
+    header = headers[:_INDEX_HEADER]
+    whole = len(headers) == 2 * _INDEX_HEADER and headers[_INDEX_HEADER:] == header
+    return header if whole and header[12] else None
+
+
 def _beyond(log: HeldFile, index: HeldFile) -> str | None:
     """What is wrong with a log that does not have what its index says."""
     headers = index.read(2 * _INDEX_HEADER)
-    header = headers[:_INDEX_HEADER]
     if len(headers) < 2 * _INDEX_HEADER:
         return _INDEX
-    # Where the two are not the same, or it was never filled, SQLite itself reads the log anew.
-    if headers[_INDEX_HEADER:] != header or not header[12]:
+    header = _settled(headers)
+    if header is None:
         return None
     frames = int.from_bytes(header[16:20], sys.byteorder)
     page = int.from_bytes(header[14:16], sys.byteorder)
