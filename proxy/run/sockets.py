@@ -16,6 +16,7 @@ from typing import Final
 _PLACE: Final = Path("/tmp")  # noqa: S108 - directories of an unforeseeable name and for the user alone
 _PREFIX: Final = "grantproxy-run-"
 _LOCK: Final = "lock"
+_MAKING: Final = "lock.new"
 
 
 @contextmanager
@@ -23,9 +24,10 @@ def sockets(place: Path = _PLACE) -> Iterator[Path]:
     """A new directory, while it is used."""
     sweep(place)
     path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
-    lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    lock = os.open(path / _MAKING, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        fcntl.flock(lock, fcntl.LOCK_EX)  # before it has the name by which another start would find it free
+        (path / _MAKING).rename(path / _LOCK)
         yield path
     finally:
         shutil.rmtree(path, ignore_errors=True)

@@ -5,7 +5,9 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.proxyproc import ROOT
@@ -97,6 +99,34 @@ def test_what_was_left_behind(tmp_path: Path, kind: str) -> None:
         assert other
     assert os.path.lexists(path) is (kind != "left")
     assert (elsewhere / "lock").exists()
+
+
+def test_one_that_is_just_being_made_is_nobodys_left_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another program that starts looks at the directory between any two steps of its making."""
+    steps = []
+
+    def seen(step: Any) -> Any:
+        def between(*arguments: Any, **named: Any) -> Any:
+            with monkeypatch.context() as plain:
+                for name, original in originals.items():
+                    plain.setattr(*name, original)
+                sweep(tmp_path)
+            steps.append(step)
+            return step(*arguments, **named)
+
+        return between
+
+    originals = {
+        (o, n): getattr(o, n) for o, n in ((tempfile, "mkdtemp"), (os, "open"), (fcntl, "flock"), (Path, "rename"))
+    }
+    for (owner, name), original in originals.items():
+        monkeypatch.setattr(owner, name, seen(original))
+    with sockets(tmp_path) as path:
+        made = list(steps)
+        sweep(tmp_path)
+        (path / "0.sock").touch()
+    assert len(made) >= 3
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_tools_are_asked_without_our_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
