@@ -18,11 +18,13 @@ from mitmproxy.proxy.server_hooks import ClientConnectedHook, ClientDisconnected
 
 from addons.exchange import Exchange, client_left
 from addons.front.channel import Channel
+from addons.front.layer import FrontLayer
 from addons.hooks import BrokerConnectHook, BrokerHeadHook, BrokerRequestHook, BrokerTunnelHook, ExchangeHook
 from addons.ports import NO_FLIGHTS, Flights
 from addons.send import failure
 from addons.streams import ClientLeft, ClientSide
 from grants.decision import Deny, Reason
+from proxy.idle import Idle
 from proxy.master import Master
 from proxy.tasks import spawn
 from proxy.unsent import ClientWriter, Unsent
@@ -70,6 +72,8 @@ class ClientConnection(LiveConnectionHandler):
         self._writer = ClientWriter(writer, unsent)
         regular = mode_specs.ProxyMode.parse("regular")
         super().__init__(reader, self._writer, opts, regular)  # type: ignore[arg-type]  # it stands in for one
+        self._idle = Idle(opts.tcp_timeout, self.on_timeout, lambda: bool(self._tasks))
+        self.timeout_watchdog = self._idle  # type: ignore[assignment]  # stands in for mitmproxy's
         self._master = master
         self._steps = steps
         self._flights = flights
@@ -80,6 +84,7 @@ class ClientConnection(LiveConnectionHandler):
         self._running: set[asyncio.Task[Any]] = set()
         self._cut = self._ending = False
         self._begun: Exchange | None = None
+        self._front: FrontLayer | None = None
         self._quiet: asyncio.Future[None] | None = None
         # The layer has begun; bytes that it had by way of the reader.
         self._ready = False
@@ -101,10 +106,14 @@ class ClientConnection(LiveConnectionHandler):
         self._ready = True
 
     def _handle(self, event: events.Event) -> None:
-        """Carry out what the layer makes of an event. mitmproxy's own does the same for every protocol it knows."""
-        self.timeout_watchdog.register_activity()
+        """Carry out what the layer makes of an event."""
+        self._carry_out(self.layer.handle_event(event))
+
+    def _carry_out(self, asked: Iterable[commands.Command]) -> None:
+        """Do what a layer asks for. mitmproxy's own does the same for every protocol it knows."""
+        self._idle.touch()
         try:
-            for command in self.layer.handle_event(event):
+            for command in asked:
                 if isinstance(command, commands.SendData):
                     # The connection may have been closed meanwhile.
                     if self.client in self.transports and not self._writer.is_closing():
@@ -138,7 +147,12 @@ class ClientConnection(LiveConnectionHandler):
 
     async def _answer(self, hook: commands.StartHook) -> None:
         await self.handle_hook(hook)
-        self._handle(events.HookCompleted(hook))
+        if isinstance(hook, ExchangeHook) and isinstance(hook.blocking, FrontLayer):
+            # From the first request on, its layer is known to be past all that mitmproxy has before it.
+            self._front = hook.blocking
+            self._carry_out(self._front.answered())
+        else:
+            self._handle(events.HookCompleted(hook))
 
     async def handle_hook(self, hook: commands.StartHook) -> None:
         """Run the chain for our hooks, and leave mitmproxy's own to it."""
@@ -152,17 +166,10 @@ class ClientConnection(LiveConnectionHandler):
         task = asyncio.current_task()
         if task is not None:
             self._running.add(task)
-        watchdog = self.timeout_watchdog
-        watchdog.blocker += 1
-        watchdog.can_timeout.clear()
         try:
             await self._prepare(exchange, tunnel=isinstance(hook, BrokerTunnelHook))
             await self._run(steps, exchange)
         finally:
-            watchdog.blocker -= 1
-            if not watchdog.blocker:
-                watchdog.register_activity()
-                watchdog.can_timeout.set()
             if task is not None:
                 self._running.discard(task)
         if isinstance(hook, BrokerHeadHook) and exchange.denial is None:
@@ -213,7 +220,10 @@ class ClientConnection(LiveConnectionHandler):
         if not self._ready or waited > self._read or self._pausing is not None:
             return False
         if self.client in self.transports:
-            self._handle(events.DataReceived(self.client, data))
+            if self._front is None:
+                self._handle(events.DataReceived(self.client, data))
+            else:
+                self._carry_out(self._front.data(data))
         if self._writer.unsent or (self._side is not None and self._side.full):
             self._writer.pause_reading()
             self._pausing = spawn(self._resume(), "the pause of a client connection")

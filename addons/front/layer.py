@@ -1,12 +1,14 @@
 """What the layers of judged connections share: deadlines, back-pressure, and an end that the client gets to see.
 
 mitmproxy runs a layer as a generator of commands. It is paused while a hook is answered; what comes from the client
-meanwhile is held by the base class, and bounded here.
+meanwhile is held, and bounded. That is done here and not left to mitmproxy's base class, which does the same in more
+steps: most of a connection's events are data and answers.
 """
 
 import asyncio
 import logging
-from collections.abc import Generator
+from collections import deque
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Final, final
@@ -16,6 +18,7 @@ from mitmproxy.proxy.context import Context
 from mitmproxy.proxy.layer import Layer
 
 from addons.exchange import Exchange
+from addons.hooks import ExchangeHook
 from addons.record import EndedBy
 from addons.reply import BARE_500
 
@@ -63,6 +66,10 @@ class FrontLayer(Layer):
         self._wakes_at: float | None = None
         self._lingering: int | None = None
         self._closed = False
+        # The hook that is answered now, what goes on behind it, what came meanwhile, and the client's bytes of that.
+        self._asked: ExchangeHook | None = None
+        self._work: Commands | None = None
+        self._held: deque[bytes | events.Event] = deque()
         self._ahead = 0
         self._room = asyncio.Event()
         self._room.set()
@@ -89,56 +96,91 @@ class FrontLayer(Layer):
     # -- mitmproxy's side ---------------------------------------------------------------------------------------------
 
     def handle_event(self, event: events.Event) -> Commands:
-        """While a hook is answered: hand a stream what belongs to it, and bound what else is held."""
-        if self._paused and self.channel is not None and isinstance(event, events.DataReceived):
-            if pending := self.channel.received(event.data):
-                yield commands.SendData(self.context.client, pending)
-            return
-        if self._paused and self.channel is not None and isinstance(event, events.ConnectionClosed):
-            self.channel.ended()
-        if self._paused and isinstance(event, events.DataReceived):
-            self._ahead += len(event.data)
-            if self._ahead >= _AHEAD_BYTES:
-                self._room.clear()
-        yield from super().handle_event(event)
+        """Go on with what happened. While a hook is answered, it waits for that."""
+        if isinstance(event, events.DataReceived):
+            yield from self.data(event.data)
+        elif self._asked is None:
+            yield from self._handle_event(event)
+        elif isinstance(event, events.HookCompleted) and event.command is self._asked:
+            yield from self.answered()
+        else:
+            if self.channel is not None and isinstance(event, events.ConnectionClosed):
+                self.channel.ended()
+            self._held.append(event)
 
     def _handle_event(self, event: events.Event) -> Commands:
-        """Fail closed: mitmproxy would log an error of the layer and leave the connection as it is."""
+        return self._run(self._react(event))
+
+    def data(self, data: bytes) -> Iterable[commands.Command]:
+        """Bytes came. While a hook is answered: hand a stream what belongs to it, and bound what else is held."""
+        if self._asked is None:
+            return self._run(self._react(data))
+        if self.channel is not None:
+            pending = self.channel.received(data)
+            return (commands.SendData(self.context.client, pending),) if pending else ()
+        self._held.append(data)
+        self._ahead += len(data)
+        if self._ahead >= _AHEAD_BYTES:
+            self._room.clear()
+        return ()
+
+    def answered(self) -> Commands:
+        """The hook is answered: go on behind it, then with what came meanwhile."""
+        work, self._asked, self._work = self._work, None, None
+        if work is not None:
+            yield from self._run(work)
+        while self._asked is None and self._held:
+            yield from self._run(self._react(self._release()))
+
+    def _run(self, work: Commands) -> Commands:
+        """Go on with `work` until it ends or asks the chain. Fail closed: an error is recorded and ends all."""
         try:
-            yield from self._react(event)
+            for command in work:
+                if isinstance(command, ExchangeHook):
+                    command.blocking = self
+                    self._asked, self._work = command, work
+                    yield command
+                    return
+                yield command
         except Exception as error:
             log.error("%s in a front; the connection is closed", type(error).__name__)  # noqa: TRY400 - values may be secret
-            try:
-                yield from self.crashed()
-            except Exception as again:
-                log.error("%s while that was recorded", type(again).__name__)  # noqa: TRY400 - values may be secret
-            yield from self.close()
+        else:
+            return
+        yield from self._run(self._crash())
 
-    def _react(self, event: events.Event) -> Commands:
+    def _crash(self) -> Commands:
+        try:
+            yield from self.crashed()
+        except Exception as again:
+            log.error("%s while that was recorded", type(again).__name__)  # noqa: TRY400 - values may be secret
+        yield from self.close()
+
+    def _react(self, came: bytes | events.Event) -> Commands:
         if self._closed:
             return
-        if isinstance(event, events.DataReceived):
-            self._replayed(event)
+        if isinstance(came, bytes):
             if self._lingering is not None:
-                yield from self._drop(len(event.data))
+                yield from self._drop(len(came))
             else:
-                yield from self.received(event.data)
-        elif isinstance(event, events.Wakeup):
+                yield from self.received(came)
+        elif isinstance(came, events.Wakeup):
             self._wakes_at = None
             yield from self._check_deadline()
-        elif isinstance(event, events.ConnectionClosed):
+        elif isinstance(came, events.ConnectionClosed):
             if self._lingering is None:
                 yield from self.left()
             yield from self.close()
-        elif isinstance(event, events.Start):
+        elif isinstance(came, events.Start):
             yield from self.arm(self.limits.idle)
 
-    def _replayed(self, event: events.DataReceived) -> None:
-        """What was held while a hook was answered is held no more."""
-        if self._ahead:
-            self._ahead = max(0, self._ahead - len(event.data))
+    def _release(self) -> bytes | events.Event:
+        """The first of what was held while a hook was answered is held no more."""
+        came = self._held.popleft()
+        if isinstance(came, bytes):
+            self._ahead -= len(came)
             if self._ahead < _AHEAD_BYTES:
                 self._room.set()
+        return came
 
     # -- the connection's side, while a judged request is answered -----------------------------------------------------
 
@@ -161,17 +203,15 @@ class FrontLayer(Layer):
         self.channel = channel
         if channel is None:
             return
-        held = list(self._paused_event_queue)
-        self._paused_event_queue.clear()
-        for event in held:
-            if isinstance(event, events.DataReceived):
-                self._replayed(event)
-                if pending := channel.received(event.data):
+        for _ in range(len(self._held)):
+            came = self._release()
+            if isinstance(came, bytes):
+                if pending := channel.received(came):
                     yield commands.SendData(self.context.client, pending)
             else:
-                if isinstance(event, events.ConnectionClosed):
+                if isinstance(came, events.ConnectionClosed):
                     channel.ended()
-                self._paused_event_queue.append(event)
+                self._held.append(came)
 
     def send(self, data: bytes) -> Commands:
         """Send `data` over the wire; where that is broken, the connection has ended."""

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 from mitmproxy.connection import Client, Server
-from mitmproxy.proxy.events import DataReceived
 from mitmproxy.proxy.server_hooks import ServerConnectHook, ServerConnectionHookData
 from support.certificates import Certificates, make_certificates
 from support.running import SECRET, WRITE, Running, operation, running
@@ -225,8 +224,8 @@ def held(proxy: Running) -> int:
     """Bytes that the layers hold of what clients sent ahead."""
     total = 0
     for connection, _ in proxy.listeners._open.values():
-        queue = connection.layer.layer._paused_event_queue  # type: ignore[attr-defined]
-        total += sum(len(event.data) for event in queue if isinstance(event, DataReceived))
+        held = connection.layer.layer._held  # type: ignore[attr-defined]
+        total += sum(len(came) for came in held if isinstance(came, bytes))
     return total
 
 

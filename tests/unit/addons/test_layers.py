@@ -11,14 +11,17 @@ from mitmproxy.options import Options
 from mitmproxy.proxy import commands, events
 from mitmproxy.proxy.context import Context
 
-from addons.exchange import Arrival
+from addons.exchange import Arrival, Exchange
 from addons.front.channel import Channel
 from addons.front.connect import ConnectLayer
 from addons.front.layer import Commands, FrontLayer, Limits
 from addons.front.stream import Stream
 from addons.front.wire import Plain, Tls
+from addons.hooks import BrokerRequestHook
 from addons.policy import Policies, Policy
 from addons.record import Mode
+
+ARRIVAL = Arrival(mode=Mode.TERMINATE, peer=None)
 
 
 class Talkative(Plain):  # type: ignore[misc]  # only what it has to say differs
@@ -73,22 +76,19 @@ def test_what_came_before_a_stream_is_handed_over_first() -> None:
     client = layer.context.client
     channel = Channel(Talkative(), None, complete=False)
     wake = events.Wakeup(commands.RequestWakeup(1))
-    layer._paused_event_queue.extend(
-        [events.DataReceived(client, b"a"), wake, events.DataReceived(client, b"b"), events.ConnectionClosed(client)]
-    )
+    layer._held.extend([b"a", wake, b"b", events.ConnectionClosed(client)])
     given = list(layer.hand_over(channel))
     assert [command.data for command in given if isinstance(command, commands.SendData)] == [b"!", b"!"]
     assert list(channel._pieces) == [b"a", b"b"]
     assert channel._complete
-    assert [type(event) for event in layer._paused_event_queue] == [events.Wakeup, events.ConnectionClosed]
+    assert [type(event) for event in layer._held] == [events.Wakeup, events.ConnectionClosed]
 
 
 def test_what_is_handed_over_may_need_no_word_from_the_wire() -> None:
     """Plain bytes are only passed on, each in its turn."""
     layer = Echo(context(), Limits())
-    client = layer.context.client
     channel = Channel(Plain(), None, complete=False)
-    layer._paused_event_queue.extend([events.DataReceived(client, b"a"), events.DataReceived(client, b"b")])
+    layer._held.extend([b"a", b"b"])
     assert list(layer.hand_over(channel)) == []
     assert list(channel._pieces) == [b"a", b"b"]
 
@@ -97,17 +97,82 @@ def test_what_comes_while_a_stream_runs_goes_to_it() -> None:
     """Not into the queue of the paused layer."""
     layer = Echo(context(), Limits())
     layer.channel = Channel(Talkative(), None, complete=False)
-    layer._paused = True  # type: ignore[assignment]  # as after a hook was yielded
+    layer._asked = BrokerRequestHook(Exchange(arrival=ARRIVAL, policy=Policy.of([]), head=None))
     (sent,) = layer.handle_event(events.DataReceived(layer.context.client, b"a"))
     assert isinstance(sent, commands.SendData)
     assert sent.data == b"!"
     assert list(layer.channel._pieces) == [b"a"]
 
 
+class Asking(FrontLayer):
+    """Asks about each piece of data, then says what it was."""
+
+    said: tuple[object, ...] = ()
+
+    def received(self, data: bytes) -> Commands:
+        yield BrokerRequestHook(Exchange(arrival=ARRIVAL, policy=Policy.of([]), head=None))
+        self.said += (data,)
+        if data == b"bad":
+            raise KeyError(data)
+
+    def crashed(self) -> Commands:
+        self.said += ("crashed",)
+        yield BrokerRequestHook(Exchange(arrival=ARRIVAL, policy=Policy.of([]), head=None))
+        self.said += ("recorded",)
+
+    def left(self) -> Commands:
+        self.said += ("left",)
+        yield from ()
+
+
+HOOK, CLOSE = BrokerRequestHook, commands.CloseConnection
+
+
+@pytest.mark.parametrize(
+    ("came", "asked", "said"),
+    [
+        pytest.param([b"a"], [HOOK], (b"a",), id="one"),
+        pytest.param([b"a", b"b", b"c"], [HOOK] * 3, (b"a", b"b", b"c"), id="in-their-order"),
+        pytest.param([b"a", "end"], [HOOK, CLOSE], (b"a", "left"), id="an-end-waits-too"),
+        pytest.param([b"a", "other"], [HOOK], (b"a",), id="another-event-waits-and-is-nothing"),
+        pytest.param([b"a", "another's"], [HOOK], (b"a",), id="an-answer-that-was-not-asked-for"),
+        pytest.param([b"bad"], [HOOK, HOOK, CLOSE], (b"bad", "crashed", "recorded"), id="an-error-is-recorded"),
+        pytest.param([b"bad", b"b"], [HOOK, HOOK, CLOSE], (b"bad", "crashed", "recorded"), id="nothing-behind-it"),
+    ],
+)
+@pytest.mark.parametrize("way", ["events", "data"])
+def test_what_comes_while_the_chain_is_asked_waits(
+    came: list[object], asked: list[type], said: tuple[object, ...], way: str
+) -> None:
+    """As in mitmproxy's layers, whose way in is the other one."""
+    layer = Asking(context(), Limits())
+    client = layer.context.client
+    given: list[commands.Command] = []
+    other = BrokerRequestHook(Exchange(arrival=ARRIVAL, policy=Policy.of([]), head=None))
+    kinds = {
+        "end": events.ConnectionClosed(client),
+        "other": events.Event(),
+        "another's": events.HookCompleted(other),
+    }
+    for one in came:
+        if isinstance(one, bytes):
+            data = one
+            given += layer.data(data) if way == "data" else layer.handle_event(events.DataReceived(client, data))
+        else:
+            given += layer.handle_event(kinds[str(one)])
+    assert [type(command) for command in given] == [HOOK]
+    while isinstance(last := given[-1], BrokerRequestHook) and layer._asked is last:
+        assert last.blocking is layer
+        given += layer.answered() if way == "data" else layer.handle_event(events.HookCompleted(last))
+    assert [type(command) for command in given] == asked
+    assert layer.said == said
+    assert not layer._ahead
+    assert list(layer.answered()) == []
+
+
 def stream() -> Stream:
     """Of a layer that is not run."""
-    arrival = Arrival(mode=Mode.TERMINATE, peer=None)
-    return Stream(Echo(context(), Limits()), Policies(Policy.of([])), lambda: arrival)
+    return Stream(Echo(context(), Limits()), Policies(Policy.of([])), lambda: ARRIVAL)
 
 
 def test_a_body_needs_a_head() -> None:
