@@ -157,12 +157,12 @@ async def _checked(
     operation: Operation, method: bytes, response: Response, needles: tuple[Secret, ...]
 ) -> Relay | Deny:
     """What `check_response` says, without holding up the loop for a large answer."""
-    check = partial(check_response, operation, method=method, response=response, needles=needles)
-    size = len(response.body)
-    if size and content_codings(response.fields):
-        size = max(size, operation.response.max_bytes)
+    size, limit = len(response.body), operation.response.max_bytes
+    if size and limit > _AT_ONCE_BYTES and content_codings(response.fields):
+        size = max(size, limit)
     if size <= _AT_ONCE_BYTES:
-        return check()
+        return check_response(operation, method=method, response=response, needles=needles)
+    check = partial(check_response, operation, method=method, response=response, needles=needles)
     return await asyncio.get_running_loop().run_in_executor(_checkers, check)
 
 

@@ -48,13 +48,11 @@ def content_codings(fields: Fields) -> tuple[bytes, ...]:
 
     `identity` and empty list elements are left out (RFC 9110, 5.6.1 and 8.4).
     """
-    return tuple(
-        coding
-        for name, value in fields
-        if name.lower() == b"content-encoding"
-        for element in value.split(b",")
-        if (coding := element.strip(b" \t").lower()) and coding != b"identity"
-    )
+    values = [value for name, value in fields if name.lower() == b"content-encoding"]
+    if not values:
+        return ()
+    named = [element.strip(b" \t").lower() for value in values for element in value.split(b",")]
+    return tuple([coding for coding in named if coding and coding != b"identity"])
 
 
 def decode(codings: Sequence[bytes], body: bytes, *, limit: int) -> tuple[bytes, ...]:

@@ -71,8 +71,10 @@ def next_hop(chain: Chain, response: Response) -> NotRedirect | Deny | Hop:
 
     A refusal's text holds nothing of the answer: not where it leads, only what is wrong with that.
     """
+    if response.status not in STATUSES:
+        return _NOT_REDIRECT
     locations = [value for name, value in response.fields if name.lower() == _LOCATION]
-    if response.status not in STATUSES or not locations:
+    if not locations:
         return _NOT_REDIRECT
     redirects = chain.endpoint.grant.redirects
     if redirects is None:

@@ -37,16 +37,19 @@ def head_fault(response: Response) -> HeadFault | None:
 
     A field name is a token; a value and the reason phrase hold no control character but the tab.
     """
-    for reason, fields in ((response.reason, response.fields), (b"", response.trailers)):
-        if len(fields) > MAX_FIELDS:
-            return HeadFault.TOO_LARGE
-        names = [name for name, _ in fields]
-        tokens = b"".join(names)
-        text = b"".join([reason, *[value for _, value in fields]])
-        if len(tokens) + len(text) + 4 * len(fields) > MAX_HEAD_BYTES:
-            return HeadFault.TOO_LARGE
-        if b"" in names or tokens.translate(None, _TOKEN) or len(text.translate(None, _CONTROLS)) != len(text):
-            return HeadFault.MALFORMED
+    return _fault(response.reason, response.fields) or (_fault(b"", response.trailers) if response.trailers else None)
+
+
+def _fault(reason: bytes, fields: Fields) -> HeadFault | None:
+    if len(fields) > MAX_FIELDS:
+        return HeadFault.TOO_LARGE
+    names = [name for name, _ in fields]
+    tokens = b"".join(names)
+    text = b"".join([reason, *[value for _, value in fields]])
+    if len(tokens) + len(text) + 4 * len(fields) > MAX_HEAD_BYTES:
+        return HeadFault.TOO_LARGE
+    if b"" in names or tokens.translate(None, _TOKEN) or len(text.translate(None, _CONTROLS)) != len(text):
+        return HeadFault.MALFORMED
     return None
 
 
