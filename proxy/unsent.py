@@ -92,8 +92,10 @@ class ClientWriter:
 
     def __init__(self, writer: asyncio.StreamWriter, unsent: Unsent) -> None:
         self._writer = writer
+        self._send = writer.transport.write
+        self._size = writer.transport.get_write_buffer_size
         self._all = unsent
-        self._loop = asyncio.get_running_loop()
+        self._now = asyncio.get_running_loop().time
         self._written = 0
         self._taken = 0
         self._moved = 0.0
@@ -104,17 +106,17 @@ class ClientWriter:
     @property
     def unsent(self) -> int:
         """Bytes that this process holds for the client."""
-        return self._writer.transport.get_write_buffer_size()
+        return self._size()
 
     def write(self, data: bytes) -> None:
         """As `StreamWriter.write`."""
-        if not self.unsent:
-            self.owed_since = self._moved = self._loop.time()
+        if not self._size():
+            self.owed_since = self._moved = self._now()
             # The first look finds out: a system call for each answer would be too much.
             self._looked = False
-        self._writer.write(data)
+        self._send(data)
         self._written += len(data)
-        if self.unsent:
+        if self._size():
             self._all.wrote(self, len(data))
 
     def stalls(self, now: float, patience: float, rate: int) -> bool:
