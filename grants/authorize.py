@@ -13,10 +13,11 @@ from typing import final
 from .decision import Deny, Reason, Rule
 from .endpoint import Endpoint
 from .entity import check_announced, too_large
-from .framing import read_framing
+from .framing import Framing
 from .headers import check_headers
 from .immutable import immutable
 from .index import Entry
+from .memo import Verdict, memo_of
 from .message import Authority, Fields, Origin, Outgoing, RequestHead
 from .misses import no_operation
 from .model import Operation, UndeclaredHeaders
@@ -102,18 +103,12 @@ def authorize_target(endpoint: Endpoint, head: RequestHead, target: RequestTarge
         return picked
     entry, pairs = picked
     operation = entry.operation
-    framing = read_framing(head.fields)
-    if isinstance(framing, Deny):
-        return replace(framing, operation=operation.name)
-    forwarded = check_headers(
+    fields = _fields(
+        head,
         operation,
-        framing,
         strip=endpoint.grant.undeclared_headers is UndeclaredHeaders.STRIP,
         credential=origin == endpoint.upstream or (operation.origins is not None and origin in operation.origins),
     )
-    if isinstance(forwarded, Deny):
-        return forwarded
-    fields = check_announced(operation, framing, forwarded)
     if isinstance(fields, Deny):
         return fields
     return Granted(
@@ -125,6 +120,25 @@ def authorize_target(endpoint: Endpoint, head: RequestHead, target: RequestTarge
         head=head,
         parameters=tuple([(name, target.segments[position]) for position, name in entry.parameters]),
     )
+
+
+def _fields(head: RequestHead, operation: Operation, *, strip: bool, credential: bool) -> Fields | Deny:
+    """The fields that go upstream. Follows from the head's fields and what is given, so it may be remembered."""
+    memo = memo_of(head)
+    fields = memo.judged(operation, strip=strip, credential=credential)
+    if fields is None:
+        fields = _judged(memo.framing, operation, strip=strip, credential=credential)
+        memo.verdict = Verdict(operation=operation, strip=strip, credential=credential, fields=fields)
+    return fields
+
+
+def _judged(framing: Framing | Deny, operation: Operation, *, strip: bool, credential: bool) -> Fields | Deny:
+    if isinstance(framing, Deny):
+        return replace(framing, operation=operation.name)
+    forwarded = check_headers(operation, framing, strip=strip, credential=credential)
+    if isinstance(forwarded, Deny):
+        return forwarded
+    return check_announced(operation, framing, forwarded)
 
 
 def authorize_body(granted: Granted, body: bytes) -> Allow | Deny:

@@ -4,9 +4,12 @@ The core judges these and nothing else: no type of a network library enters it.
 """
 
 from dataclasses import dataclass, field
-from typing import final
+from typing import TYPE_CHECKING, final
 
 from .immutable import immutable
+
+if TYPE_CHECKING:
+    from .memo import Memo
 
 type Fields = tuple[tuple[bytes, bytes], ...]
 """Field lines, name and value as they came (RFC 9110, 5), outer white space of the value removed."""
@@ -45,11 +48,16 @@ class Origin:
 @final
 @immutable
 class RequestHead:
-    """A request line and its field lines, as the client sent them (RFC 9112, 3)."""
+    """A request line and its field lines, as the client sent them (RFC 9112, 3).
+
+    Attributes:
+        memo: what the connection remembers of `fields`, for whoever asks by `memo_of`. No part of the value.
+    """
 
     method: bytes
     target: bytes
     fields: Fields = field(repr=False)
+    memo: "Memo | None" = field(default=None, repr=False, compare=False)
 
 
 @final

@@ -3,6 +3,10 @@
 A head is held until it is whole, and bounded while it is not. It must then have exactly one reading: first a strict
 pattern over the raw bytes (RFC 9112, 2 to 5, without any of the leniencies that they allow), then llhttp, which also
 judges the framing and takes chunked bodies apart. Where either objects, the head is unreadable and the stream ends.
+
+A client repeats its fields byte for byte from request to request. The block of fields behind the last request line is
+remembered with its reading, and where the same bytes come again that reading is taken over; the request line is read
+anew by both. Only a head behind which llhttp begins anew is remembered: one without a body and without an upgrade.
 """
 
 import re
@@ -13,9 +17,12 @@ import httptools
 
 from grants.decision import Deny, Reason, Rule
 from grants.immutable import immutable
+from grants.memo import Memo
 from grants.message import RequestHead
 
 MAX_FIELDS: Final = 256
+# A longer block of fields is read anew each time, so that connections which wait hold little.
+_MOST_REMEMBERED: Final = 8 * 1024
 # Chunk framing may cost this much beside the bytes that it carries, so that one-byte chunks cannot go on for ever.
 _CHUNK_OVERHEAD: Final = 64 * 1024
 
@@ -101,6 +108,9 @@ class RequestReader:
         self._streaming = False
         self._trailers = False
         self._complete = False
+        # The last head, where its reading may be taken over, and the bytes behind its request line.
+        self._last: HeadRead | None = None
+        self._block = b""
 
     @property
     def started(self) -> bool:
@@ -158,19 +168,56 @@ class RequestReader:
         self._scanned = 0
         if len(raw) > self._max_head:
             return unreadable(Reason.HEAD_TOO_LARGE, f"a request head has at most {self._max_head} bytes", 431)
+        return self._again(raw) or self._anew(raw)
+
+    def _again(self, raw: bytes) -> HeadRead | Unreadable | None:
+        """Read a head whose fields are the last one's byte for byte; None for every other.
+
+        The strict pattern is a request line and then fields, and no byte can be of both: it matches what is a request
+        line and then fields that matched. llhttp reads these fields as it did for the same method, and behind a head
+        without a body it begins a message anew, whether it has seen fields or none; so it is shown none.
+        """
+        last = self._last
+        if last is None or not raw.endswith(self._block):
+            return None
+        match = _REQUEST_LINE.fullmatch(raw, 0, len(raw) - len(self._block))
+        if match is None or match["method"] != last.head.method or match["minor"] != b"1":
+            return None
+        self._fields, self._complete, self._trailers = [], False, False
+        try:
+            self._parser.feed_data(match[0] + b"\r\n")
+        except httptools.HttpParserError:
+            return _not_strict()
+        head = RequestHead(
+            method=last.head.method, target=match["target"], fields=last.head.fields, memo=last.head.memo
+        )
+        return HeadRead(head=head, body=last.body, keep_alive=last.keep_alive, continues=last.continues)
+
+    def _anew(self, raw: bytes) -> HeadRead | Unreadable:
+        self._last, self._block = None, b""
         match = _HEAD.fullmatch(raw)
         if match is None or (match["minor"] == b"0" and match["method"] != b"CONNECT"):
             # HTTP/1.0 has other rules for bodies and connections. CONNECT has neither, and old clients send it so.
             return _not_a_head(raw)
         self._fields, self._complete, self._trailers = [], False, False
+        upgraded = False
         try:
             self._parser.feed_data(raw)
         except httptools.HttpParserUpgrade:
             # CONNECT, or a request with Upgrade: llhttp stops behind the head. What follows is not for it.
             self._parser = httptools.HttpRequestParser(self)
+            upgraded = True
         except httptools.HttpParserError:
-            return unreadable(Reason.HEAD_UNREADABLE, "the request head or its framing is not strict HTTP/1.1")
-        return self._framed(RequestHead(method=match["method"], target=match["target"], fields=tuple(self._fields)))
+            return _not_strict()
+        fields = tuple(self._fields)
+        event = self._framed(
+            RequestHead(method=match["method"], target=match["target"], fields=fields, memo=Memo(fields=fields))
+        )
+        if isinstance(event, HeadRead) and event.body == 0 and not upgraded:
+            start = match.end("minor") + 2
+            if len(raw) - start <= _MOST_REMEMBERED:
+                self._last, self._block = event, raw[start:]
+        return event
 
     def _framed(self, head: RequestHead) -> HeadRead | Unreadable:
         """How much body the head announces (RFC 9112, 6.3), refusing every second way to say it."""
@@ -286,6 +333,10 @@ def _hopeless(buffer: bytearray) -> Unreadable | None:
 def _begins(head: bytes | bytearray) -> bool:
     """The first byte may begin a method."""
     return not head or 0x41 <= head[0] <= 0x5A
+
+
+def _not_strict() -> Unreadable:
+    return unreadable(Reason.HEAD_UNREADABLE, "the request head or its framing is not strict HTTP/1.1")
 
 
 def _not_a_head(head: bytes | bytearray) -> Unreadable:

@@ -1,5 +1,7 @@
 """What the core's parts cost: matching, the check of an answer, a record's line, and both readers."""
 
+from itertools import cycle
+
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 from support.cases import grant_text
@@ -79,17 +81,46 @@ def test_record_line(benchmark: BenchmarkFixture) -> None:
     assert chain.seq
 
 
-def test_request_reader(benchmark: BenchmarkFixture) -> None:
+FIELDS = (
+    b"Host: api.example.test\r\nUser-Agent: bench/1.0\r\nAccept-Encoding: gzip, deflate\r\n"
+    b"Accept: application/json\r\nConnection: keep-alive\r\nAuthorization: Bearer @secret:api\r\n"
+)
+BLOCKS = [
+    pytest.param([FIELDS], id="the same fields again"),
+    pytest.param([FIELDS + b"X-Request-Id: %d\r\n" % number for number in range(2)], id="other fields each time"),
+]
+
+
+@pytest.mark.parametrize("blocks", BLOCKS)
+def test_request_reader(benchmark: BenchmarkFixture, blocks: list[bytes]) -> None:
     """One head after the other on a kept connection."""
-    wire = b"GET /1k/77 HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer @secret:api\r\nAccept: application/json\r\n\r\n"
+    wires = cycle([b"GET /1k/77 HTTP/1.1\r\n" + block + b"\r\n" for block in blocks])
     reader = RequestReader(max_head=65536)
 
     def read() -> None:
-        reader.feed(wire)
+        reader.feed(next(wires))
         assert isinstance(reader.next_event(), HeadRead)
         assert reader.next_event() is None
 
     benchmark(read)
+
+
+@pytest.mark.parametrize("blocks", BLOCKS)
+def test_read_and_decide(benchmark: BenchmarkFixture, blocks: list[bytes]) -> None:
+    """A head off a kept connection, up to the decision on it."""
+    served = endpoint(grant(["1k"]).replace('"operations"', '"undeclaredHeaders":"strip","operations"', 1))
+    wires = cycle([b"GET /1k/77 HTTP/1.1\r\n" + block + b"\r\n" for block in blocks])
+    reader = RequestReader(max_head=65536)
+
+    def decided() -> None:
+        reader.feed(next(wires))
+        event = reader.next_event()
+        assert isinstance(event, HeadRead)
+        granted = authorize_head(served, event.head, authority=HERE)
+        assert isinstance(granted, Granted), granted
+        authorize_body(granted, b"")
+
+    benchmark(decided)
 
 
 @pytest.mark.parametrize("size", [1024, 65536])
