@@ -79,11 +79,13 @@ def seal(request: Outgoing, held: Mapping[str, Secret], known: frozenset[str]) -
         if _MARK not in searched:
             fields.append((name, value))
             continue
-        for reference in _REFERENCE.findall(searched):
-            names[reference.decode("ascii")] = None
-        if denial := _unresolved(names, held, known):
+        pieces = _REFERENCE.split(searched)  # every second one is what a reference names
+        named = [reference.decode("ascii") for reference in pieces[1::2]]
+        if denial := _unresolved(named, held, known):
             return denial
-        filled = _REFERENCE.sub(lambda match: held[match[1].decode("ascii")].reveal(), searched)
+        names.update(dict.fromkeys(named))
+        pieces[1::2] = [held[reference].reveal() for reference in named]
+        filled = b"".join(pieces)
         fields.append((name, filled if searched is value else encode_basic(filled)))
     if not names:
         return Sealed(request=request, names=())
