@@ -1,8 +1,10 @@
 """One decision record a request, in the log before the answer leaves. What is not recorded is not shown."""
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from time import monotonic
+from typing import Final
 
 from grants.authorize import Granted
 from grants.decision import Deny, Reason, Rule
@@ -19,7 +21,10 @@ from .reply import BARE_500, reply_bytes
 
 log = logging.getLogger(__name__)
 
-KNOWN_METHODS = frozenset({b"CONNECT", b"DELETE", b"GET", b"HEAD", b"OPTIONS", b"PATCH", b"POST", b"PUT", b"TRACE"})
+KNOWN_METHODS: Final[Mapping[bytes, str]] = {
+    name.encode(): name for name in ("CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE")
+}
+"""What a record calls each method that it may name, by the method's bytes."""
 _TUNNEL_OPEN = b"HTTP/1.1 200 Connection established\r\n\r\n"
 _SIGNALS = {
     Rule.UNRESOLVED_SECRET: Signal.UNRESOLVED_SECRET,
@@ -119,13 +124,11 @@ class Audit:
     def record(self, exchange: Exchange, event: Event | None = None) -> Record:
         """What happened so far, as a record. `event` stands in for the verdict's own, for an intent."""
         denial, service, granted, last = exchange.denial, exchange.service, exchange.granted, exchange.final
-        head, status = exchange.head, None
+        head, status = exchange.head, exchange.status
         if denial is not None:
             status = denial.status
         elif exchange.relay is not None:
             status = exchange.relay.status
-        else:
-            status = exchange.status
         host = None
         if service is not None:
             host = service.upstream.host
@@ -141,33 +144,33 @@ class Audit:
             box=exchange.box.name if exchange.box is not None else None,
             endpoint=service.name if service is not None else exchange.endpoint,
             host=host,
-            method=head.method.decode() if head is not None and head.method in KNOWN_METHODS else None,
+            method=KNOWN_METHODS.get(head.method) if head is not None else None,
             assurance=_assurance(exchange),
             rule=denial.rule if denial is not None else None,
             reason=denial.reason if denial is not None else None,
             operation=operation.name if operation is not None else None,
             effect=operation.effect if operation is not None else None,
             route=operation.route.template if operation is not None else None,
-            resource_digest=self._resource(granted),
+            resource_digest=self._resource(granted) if granted is not None else None,
             redirect_hops=exchange.hops,
             final_host=last.origin.host if last is not None else None,
             final_operation=last.operation.name if last is not None else None,
             final_effect=last.operation.effect if last is not None else None,
             final_route=last.operation.route.template if last is not None else None,
-            final_resource_digest=self._resource(last),
+            final_resource_digest=self._resource(last) if last is not None else None,
             status=status,
             upstream_status=exchange.upstream_status,
             bytes_out=exchange.bytes_out,
             bytes_in=exchange.bytes_in,
-            duration_ms=round((monotonic() - exchange.started) * 1000, 3),
+            duration_ms=(monotonic() - exchange.started) * 1000,
             secret_refs=exchange.secret_refs,
-            signals=_signals(denial),
+            signals=_signals(denial) if denial is not None else (),
             labels=((exchange.ended_by or EndedBy.PROXY, *exchange.labels) if event is Event.END else exchange.labels),
             grant_digest=judged.endpoint.grant.digest if judged is not None else None,
         )
 
-    def _resource(self, granted: Granted | None) -> str | None:
-        if granted is None or not granted.parameters:
+    def _resource(self, granted: Granted) -> str | None:
+        if not granted.parameters:
             return None
         return resource_digest(self.key, granted.origin, granted.parameters)
 
@@ -205,9 +208,7 @@ def _named(denial: Deny | None, judged: Judged | None) -> Operation | None:
     return next((o for o in judged.endpoint.grant.operations if o.name == denial.operation), None)
 
 
-def _signals(denial: Deny | None) -> tuple[Signal, ...]:
-    if denial is None:
-        return ()
+def _signals(denial: Deny) -> tuple[Signal, ...]:
     found = [Signal.DENIED]
     if (signal := _SIGNALS.get(denial.rule)) is not None:
         found.append(signal)

@@ -7,7 +7,6 @@ refuses sets the denial, and the steps behind it pass the exchange on untouched.
 
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from secrets import token_hex
 from time import monotonic
 from typing import TYPE_CHECKING, final
 
@@ -16,6 +15,7 @@ from grants.decision import Deny, Reason, Rule
 from grants.message import Authority, Relay, RequestHead
 
 from .boxes import Box
+from .identifiers import new_id
 from .policy import Policy, Service
 from .record import EndedBy, Mode
 from .streams import ClientChannel, ClientSide, UpstreamStream
@@ -88,7 +88,7 @@ class Exchange:
     policy: Policy
     head: RequestHead | None = None
     body: bytes = field(default=b"", repr=False)
-    id: str = field(default_factory=lambda: token_hex(12))
+    id: str = field(default_factory=new_id)
     started: float = field(default_factory=monotonic)
     admitted: bool = False
     box: Box | None = None

@@ -88,7 +88,7 @@ class Record:
         status: the status that the client is answered with.
         upstream_status: the status of the upstream's last answer, or None where there was none.
         bytes_out: body bytes sent upstream. bytes_in: body bytes received from it.
-        duration_ms: from the head to the record.
+        duration_ms: from the head to the record. Its line has three decimals.
         secret_refs: names of references that were used.
     """
 

@@ -23,6 +23,7 @@ _SEARCHED = 4 * 1024 * 1024
 # A record is written in less than this many tries: a worker beside us hardly ever makes us sleep.
 _QUICK_TRIES = 20
 _PAUSE_SECONDS = 0.0002
+_LOCK = fcntl.LOCK_EX | fcntl.LOCK_NB
 
 
 def open_file(path: Path) -> int:
@@ -58,7 +59,7 @@ def lock(descriptor: int, seconds: float) -> None:
     deadline, tries = None, 0
     while True:
         try:
-            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return fcntl.flock(descriptor, _LOCK)
         except BlockingIOError:
             now = time.monotonic()
             deadline = now + seconds if deadline is None else deadline

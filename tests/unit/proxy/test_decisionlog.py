@@ -466,6 +466,29 @@ def test_a_file_removed_during_a_write_is_made_again(path: Path, opened: Open, m
     assert [line["id"] for line in _lines(path)] == [ALLOW.id]
 
 
+def test_a_file_that_is_removed_again_and_again_refuses(
+    path: Path, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that never stays holds no record, and the loop does not try for ever."""
+    log = opened(path)
+    write, tries = os.write, 0
+
+    def write_and_remove(descriptor: int, data: bytes) -> int:
+        nonlocal tries
+        tries += 1
+        path.unlink()
+        return write(descriptor, data)
+
+    monkeypatch.setattr(os, "write", write_and_remove)
+    with pytest.raises(LogUnavailable, match="it was removed again and again"):
+        log.write(ALLOW)
+    assert tries == 2
+    assert not log.writable
+    monkeypatch.undo()
+    log.write(ALLOW)
+    assert [line["seq"] for line in _lines(path)] == [1]
+
+
 def test_a_removed_file_that_cannot_be_made_again_refuses(
     path: Path, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -753,6 +776,63 @@ def test_a_log_without_its_keeper_is_not_writable(path: Path, monkeypatch: pytes
     with pytest.raises(LogUnavailable, match="its keeper is not running"):
         log.write(ALLOW)
     log.close()
+
+
+def test_a_keeper_that_ends_takes_the_log_with_it(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever ends the keeper, no record is taken after it."""
+
+    def leave(log: FileLog) -> None:
+        raise SystemExit
+
+    monkeypatch.setattr(writer_module, "_INTERVAL_SECONDS", 0.01)
+    monkeypatch.setattr(FileLog, "_look_after", leave)
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)  # nobody need be told
+    log = FileLog(path)
+    log._keeper.join(10)
+    assert not log.writable
+    with pytest.raises(LogUnavailable, match="its keeper is not running"):
+        log.write(ALLOW)
+    log.close()
+
+
+_FORKED = """
+import os, sys, warnings
+from pathlib import Path
+from addons.ports import LogUnavailable
+from addons.record import Event, Mode, Record
+from proxy.decisionlog import FileLog
+warnings.simplefilter("ignore")
+log = FileLog(Path(sys.argv[1]))
+record = Record(id="r", event=Event.DENY, mode=Mode.PROXY, verdict="deny")
+log.write(record)
+if not (pid := os.fork()):
+    taken = log.writable
+    try:
+        log.write(record)
+        taken = True
+    except LogUnavailable as unavailable:
+        taken = taken or "its keeper is not running" not in str(unavailable)
+    os._exit(taken)
+assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+assert log.writable
+log.write(record)
+log.close()
+"""
+
+
+def test_a_forked_process_has_no_keeper(path: Path) -> None:
+    """A child of a fork has the log but not the thread that looks after it: it takes no record, and the parent does."""
+    done = subprocess.run([sys.executable, "-c", _FORKED, str(path)], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert _intact(path).records == 2
+
+
+def test_a_closed_log_takes_no_record(path: Path) -> None:
+    """What is written after the end is refused, not lost."""
+    log = FileLog(path)
+    log.close()
+    with pytest.raises(LogUnavailable, match="its keeper is not running"):
+        log.write(ALLOW)
 
 
 def test_writable_comes_back_by_itself(path: Path, opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
