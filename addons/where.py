@@ -146,8 +146,8 @@ def _base_url(exchange: Exchange, service: Service, host: bytes) -> Deny | None:
         return _misdirected(Reason.HOST_UNREADABLE, "the Host field is not a host and port in their usual form")
     # A Unix socket has no name, and no web page reaches it.
     if own is not None:
-        ours = {own, Authority(host="localhost", port=own.port)} | service.hosts
-        if named not in ours:
+        local = named.host == "localhost" and named.port == own.port
+        if named != own and not local and named not in service.hosts:
             return _misdirected(
                 Reason.HOST_MISMATCH,
                 f"the Host field names another host than this base URL; call it by {_text(own)}, localhost:{own.port}"
