@@ -136,10 +136,11 @@ def _several() -> Deny:
     return denied(Reason.BOX_UNKNOWN, "the request shows more than one box's token; send exactly one")
 
 
+_BOUNDS: Final = {
+    Bound.TEXTS: f"{MOST:,} different texts that have the form of a box's token",
+    Bound.LOOKS: f"{MOST_LOOKS:,} places where a box's token may begin, with `gpx_` or the base64 of that",
+}
+
+
 def _crowded(where: str, bound: Bound) -> Deny:
-    match bound:
-        case Bound.TEXTS:
-            held = f"{MOST:,} different texts that have the form of a box's token"
-        case Bound.LOOKS:
-            held = f"{MOST_LOOKS:,} places where a box's token may begin, with `gpx_` or the base64 of that"
-    return bad(Reason.BOX_UNKNOWN, f"the {where} holds more than {held}; send fewer")
+    return bad(Reason.BOX_UNKNOWN, f"the {where} holds more than {_BOUNDS[bound]}; send fewer")
