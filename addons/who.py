@@ -65,7 +65,9 @@ class Who:
         if exchange.box is None or token is None:
             exchange.deny(_unknown("the box that opened this tunnel is no longer there"))
         elif exchange.head is not None and holds_token(exchange.head, token):
-            exchange.deny(_leak())
+            # Some clients repeat inside of the tunnel what they showed to open it.
+            elsewhere = holds_token(take_token(exchange.head, from_path=False).head, token)
+            exchange.deny(_leak() if elsewhere else _repeated())
 
     async def _by_token(self, exchange: Exchange, boxes: Boxes) -> None:
         if exchange.head is None:
@@ -89,7 +91,15 @@ class Who:
 
 
 def _leak() -> Deny:
-    detail = "the box's token stands in another place of the request, from which it would go upstream"
+    detail = "the box's token stands in another place of the request, from which it would go upstream; take it out"
+    return Deny(rule=Rule.DENIED, reason=Reason.BOX_TOKEN_LEAK, detail=detail)
+
+
+def _repeated() -> Deny:
+    detail = (
+        "the client repeats the box's token inside the tunnel, in `Proxy-Authorization`; one that does so cannot use "
+        "the proxy as a box: give it the endpoint's base URL, with `/box/TOKEN` in its path"
+    )
     return Deny(rule=Rule.DENIED, reason=Reason.BOX_TOKEN_LEAK, detail=detail)
 
 

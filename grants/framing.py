@@ -101,7 +101,8 @@ def _refused(name: bytes, value: bytes) -> Deny | None:
             return _forbidden(_STAYS)
         case b"proxy-authorization":
             return _forbidden(
-                "`Proxy-Authorization` belongs to the proxy, not to a request inside a tunnel; leave it out"
+                "`Proxy-Authorization` belongs to the proxy, not to a request inside a tunnel; leave it out, or give "
+                "a client that repeats it there the endpoint's base URL"
             )
         case b"expect":
             if value.lower() != b"100-continue":

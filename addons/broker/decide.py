@@ -5,14 +5,14 @@ Source: "inference" in the specification.
 """
 
 import asyncio
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, final
 
 from addons.exchange import Exchange
 from addons.policy import Service
 from addons.ports import Upstream, UpstreamFailed
 from addons.pump import leaves
-from addons.send import failure
+from addons.send import deny_failed
 from grants.broker.decide import (
     UNSUPPORTED,
     Answered,
@@ -47,10 +47,11 @@ _VERSION: Final = b"2023-06-01"
 
 
 class _Unusable(Exception):
-    """A question has no answer that can be used."""
+    """A question has no answer that can be used. `status`: of the one that came."""
 
-    def __init__(self, denial: Deny) -> None:
+    def __init__(self, status: int, denial: Deny) -> None:
         super().__init__(denial.reason.value)
+        self.status = status
         self.denial = denial
 
 
@@ -91,8 +92,7 @@ class DecidePart:
             return
         exchange.secret_refs = (paid.name,)
         answers = await self._answers(exchange, request, paid)
-        if isinstance(answers, Deny):
-            exchange.deny(answers)
+        if answers is None:
             return
         relay = json_answer(decide_response(request, answers), fields=paid.header)
         if holds(relay.body, *[needle.reveal() for needle in paid.opened.needles]):
@@ -100,7 +100,8 @@ class DecidePart:
         else:
             exchange.relay = relay
 
-    async def _answers(self, exchange: Exchange, request: DecideRequest, paid: Paid) -> list[Answered] | Deny:
+    async def _answers(self, exchange: Exchange, request: DecideRequest, paid: Paid) -> list[Answered] | None:
+        """One for each question; None: refused."""
         side_by_side = asyncio.Semaphore(max(1, _AT_ONCE_BYTES // (len(exchange.body) + 1)))
 
         async def ask(question: Question) -> Answered:
@@ -109,19 +110,21 @@ class DecidePart:
             async with side_by_side:
                 return await self._ask(exchange, request, question, paid)
 
-        failed: list[Deny] = []
         tasks: list[asyncio.Task[Answered]] = []
         try:
             async with asyncio.timeout(self.timeout), asyncio.TaskGroup() as group:
                 tasks += [group.create_task(ask(question)) for question in request.questions]
         except* TimeoutError:
-            failed.append(unusable("the model did not answer in time", 504))
+            exchange.deny(unusable("the model did not answer in time", 504))
         except* _Unusable as unusables:
-            failed.append(_first(unusables).denial)
+            first = _first(unusables)
+            # Another question may have had its answer since.
+            exchange.upstream_status = first.status
+            exchange.deny(first.denial)
         except* UpstreamFailed as failures:
             causes = [cause for cause in leaves(failures) if isinstance(cause, UpstreamFailed)]
-            failed.append(_as_gateway(failure(causes[0], None)))
-        return failed[0] if failed else [task.result() for task in tasks]
+            deny_failed(exchange, _as_gateway(causes[0]), None)
+        return None if exchange.settled else [task.result() for task in tasks]
 
     async def _ask(self, exchange: Exchange, request: DecideRequest, question: Question, paid: Paid) -> Answered:
         body = messages_request(request, question)
@@ -140,15 +143,17 @@ class DecidePart:
         exchange.bytes_out += len(body)
         response = await self.upstream.send(outgoing, max_body=_ANSWER_BYTES, timeout=self.timeout)
         exchange.bytes_in += len(response.body)
-        if response.status != 200:
-            raise _Unusable(unusable(f"the model's API answered with status {response.status}"))
+        exchange.upstream_status = status = response.status
+        if status != 200:
+            raise _Unusable(status, unusable(f"the model's API answered with status {status}"))
         try:
             message = decode(content_codings(response.fields), response.body, limit=_ANSWER_BYTES)[-1]
         except CodingError:
-            raise _Unusable(unusable("the model's answer has a coding that cannot be taken off")) from None
+            denial = unusable("the model's answer has a coding that cannot be taken off")
+            raise _Unusable(status, denial) from None
         answer = read_answer(question, message)
         if isinstance(answer, AnswerInvalid):
-            raise _Unusable(unusable(answer.detail))
+            raise _Unusable(status, unusable(answer.detail))
         return answer
 
 
@@ -166,6 +171,6 @@ def _first(group: BaseExceptionGroup[_Unusable]) -> _Unusable:
     return _first(first) if isinstance(first, BaseExceptionGroup) else first
 
 
-def _as_gateway(denial: Deny) -> Deny:
+def _as_gateway(failed: UpstreamFailed) -> UpstreamFailed:
     """An upstream's failure is the gateway's: 504 for a timeout, else 502."""
-    return denial if denial.status == 504 else replace(denial, status=502)
+    return UpstreamFailed(failed.rule, failed.reason, 504 if failed.status == 504 else 502, tls=failed.tls)

@@ -33,12 +33,10 @@ def not_own(kind: Kind | None) -> Deny:
 def untold(fault: Fault) -> Deny:
     """What a request to Fountain names cannot be told."""
     match fault:
-        case Fault.FULL:
-            detail = (
-                f"a request to Fountain holds at most {MOST_TEXTS:,} different texts that could be ids, and "
-                f"{MOST_STEPS:,} values; send less at once"
-            )
-            return bad(Reason.BODY_TOO_LARGE, detail, 413)
+        case Fault.MANY_TEXTS:
+            return _full(f"{MOST_TEXTS:,} different texts that could be ids")
+        case Fault.MANY_STEPS:
+            return _full(f"{MOST_STEPS:,} values, parts of texts and characters of names, all counted together")
         case Fault.OVERRIDE:
             detail = "`_method` and other overrides are not taken here; send the request with its own method"
             return bad(Reason.METHOD, detail)
@@ -54,9 +52,15 @@ def untold(fault: Fault) -> Deny:
             return bad(reason, f"the name of a {what} has at most {MAX_NAME:,} characters here; send a shorter one")
 
 
+def _full(held: str) -> Deny:
+    return bad(Reason.BODY_TOO_LARGE, f"a request to Fountain holds at most {held}; send less at once", 413)
+
+
 def countless_values() -> Deny:
     """The body has too many values to be read without holding up others."""
-    detail = f"a JSON body holds at most {MOST_VALUES:,} values; send it in several parts"
+    detail = (
+        f"a JSON body holds at most {MOST_VALUES:,} values (commas, `[` and `{{` outside of texts); send it in parts"
+    )
     return bad(Reason.BODY_TOO_LARGE, detail, 413)
 
 

@@ -9,10 +9,10 @@ from typing import Protocol, final
 
 from addons.exchange import Exchange
 from addons.ports import UpstreamFailed
-from addons.send import failure
+from addons.send import deny_failed
 from grants.broker.capabilities import feedback_words
 from grants.broker.rule import refused
-from grants.decision import Deny, Reason
+from grants.decision import Deny, Reason, Rule
 from grants.jsontext import JsonInvalid, parse_json
 
 from .admit import labels
@@ -26,12 +26,14 @@ from .report import now
 class FeedbackSink(Protocol):
     """Where feedback goes."""
 
-    async def take(self, *, box: str, at: str, batch: bytes) -> None:
-        """Keep one batch, which is strict JSON. It is kept when this returns.
+    async def take(self, *, box: str, at: str, batch: bytes) -> int | None:
+        """Keep one batch, which is strict JSON. It is kept when this returns None.
+
+        Where it is posted on, this is the status of the answer, and any 2xx says that it was taken.
 
         Raises:
             StateUnavailable: it cannot be kept now.
-            UpstreamFailed: who should take it does not.
+            UpstreamFailed: who should take it gives no answer.
         """
         ...
 
@@ -75,8 +77,10 @@ class FeedbackPart:
 
     async def _keep(self, exchange: Exchange, call: Call, sink: FeedbackSink) -> None:
         try:
-            await sink.take(box=call.box.name, at=self.clock(), batch=exchange.body)
+            exchange.upstream_status = status = await sink.take(box=call.box.name, at=self.clock(), batch=exchange.body)
+            if status is not None and not 200 <= status < 300:
+                raise UpstreamFailed(Rule.UPSTREAM_ERROR, Reason.STATUS)
         except UpstreamFailed as failed:
-            exchange.deny(failure(failed, None))
+            deny_failed(exchange, failed, None)
             return
         exchange.relay = json_answer({"taken": True}, status=202)

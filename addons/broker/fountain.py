@@ -11,7 +11,7 @@ from typing import Final, final
 from addons.exchange import Exchange
 from addons.policy import Service
 from addons.ports import Upstream, UpstreamFailed
-from addons.send import failure
+from addons.send import deny_failed
 from grants.broker.fountain import (
     JSON_FIELDS,
     FountainPath,
@@ -120,9 +120,10 @@ class FountainPart:
         try:
             response = await self.upstream.send(sent.request, max_body=HELD_BYTES, timeout=_SECONDS)
         except UpstreamFailed as failed:
-            exchange.deny(failure(failed, None))
+            deny_failed(exchange, failed, None)
             return None
         exchange.bytes_in = len(response.body)
+        exchange.upstream_status = response.status
         shown = rules.whole(exchange, self.service, response)
         if isinstance(shown, Deny):
             exchange.deny(shown)

@@ -15,7 +15,7 @@ from urllib.parse import unquote_to_bytes
 from addons.boxes import Box, Boxes
 from grants.basic import decode_basic, is_basic
 from grants.broker.capabilities import Needs, Route
-from grants.broker.issued import MOST, Issued, may_name
+from grants.broker.issued import MOST, MOST_LOOKS, Bound, Issued, may_name
 from grants.broker.needles import Either, Pattern, needles
 from grants.broker.search import found
 from grants.decision import Deny, Reason
@@ -50,8 +50,8 @@ async def holder(boxes: Boxes, needs: Needs, head: RequestHead, query: bytes | N
     text = b"\n".join([head.target, *[part for pair in head.fields for part in pair]])
     known, issued = await boxes.known(), Issued(besides=own)
     held = found(text, Either(known.needles.besides(own), issued))
-    if issued.many:
-        return _crowded("head")
+    if issued.over is not None:
+        return _crowded("head", issued.over)
     # readers fold names (RFC 9110, 5.1), and few are as long as a token
     names = [name.lower() for name, _ in head.fields if len(name) >= MIN_SECRET_BYTES]
     held = held or known.folded.besides(own.lower()).found(b"\n".join(names))
@@ -67,8 +67,8 @@ async def in_body(call: Call, body: bytes) -> Deny | None:
     """
     issued = Issued()
     held = await found_in_turns(body, Either(await streamed(call), issued))
-    if issued.many:
-        return _crowded("body")
+    if issued.over is not None:
+        return _crowded("body", issued.over)
     return leak("body") if held or await call.broker.boxes.any_added(issued.texts) else None
 
 
@@ -136,6 +136,11 @@ def _several() -> Deny:
     return denied(Reason.BOX_UNKNOWN, "the request shows more than one box's token; send exactly one")
 
 
-def _crowded(where: str) -> Deny:
-    detail = f"the {where} holds more than {MOST} texts that have the form of a box's token; send fewer"
-    return bad(Reason.BOX_UNKNOWN, detail)
+_BOUNDS: Final = {
+    Bound.TEXTS: f"{MOST:,} different texts that have the form of a box's token",
+    Bound.LOOKS: f"{MOST_LOOKS:,} places where a box's token may begin, with `gpx_` or the base64 of that",
+}
+
+
+def _crowded(where: str, bound: Bound) -> Deny:
+    return bad(Reason.BOX_UNKNOWN, f"the {where} holds more than {_BOUNDS[bound]}; send fewer")

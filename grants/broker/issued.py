@@ -8,6 +8,7 @@ of such a text has a form as well, by what the base64 of `gpx_` is at each of th
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Iterator
+from enum import Enum, auto
 from typing import Final, final
 
 PREFIX: Final = b"gpx_"
@@ -69,6 +70,16 @@ _LONGEST: Final = max(_LENGTH, *(len(core) + rest for _, _, core, rest in _ENCOD
 
 
 @final
+class Bound(Enum):
+    """What a text may hold so many of, and no more."""
+
+    TEXTS = auto()
+    """Different texts of the form, at most `MOST`."""
+    LOOKS = auto()
+    """Places that may begin one, at most `MOST_LOOKS`."""
+
+
+@final
 class Issued:
     """Implements `Pattern`: collects what has the form, and is found when that is too much to ask about.
 
@@ -77,15 +88,16 @@ class Issued:
 
     Attributes:
         texts: those that have the form.
-        many: there are more than `MOST` of them, or more than `MOST_LOOKS` places that may begin one.
+        over: the bound that was reached, so that `texts` are not all of them; None where none was.
     """
 
-    __slots__ = ("_besides", "_looks", "many", "quotes", "texts")
+    __slots__ = ("_besides", "_looks", "over", "quotes", "texts")
 
     def __init__(self, besides: bytes = b"") -> None:
         self._besides = besides
         self._looks = 0
-        self.many = self.quotes = False
+        self.quotes = False
+        self.over: Bound | None = None
         self.texts: set[bytes] = set()
 
     def __repr__(self) -> str:
@@ -97,10 +109,13 @@ class Issued:
             self._looks += 1
             if text is not None and text != self._besides:
                 self.texts.add(text)
-            if len(self.texts) > MOST or self._looks > MOST_LOOKS:
-                self.many = True
+            if len(self.texts) > MOST:
+                self.over = Bound.TEXTS
+            elif self._looks > MOST_LOOKS:
+                self.over = Bound.LOOKS
+            if self.over is not None:
                 break
-        return self.many
+        return self.over is not None
 
     def begun(self, data: bytes) -> int:
         """See `Pattern`."""

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, final
 
-from addons.ports import StateUnavailable, Upstream, UpstreamFailed
-from grants.decision import Reason, Rule
+from addons.ports import StateUnavailable, Upstream
 from grants.message import Origin, Outgoing
 from grants.target import encode_path
 from proxy.state import PRIVATE_FILE
@@ -64,8 +63,8 @@ class FeedbackForwardSink:
     base: tuple[str, ...]
     upstream: Upstream = field(repr=False)
 
-    async def take(self, *, box: str, at: str, batch: bytes) -> None:
-        """See `FeedbackSink`: any 2xx takes it."""
+    async def take(self, *, box: str, at: str, batch: bytes) -> int:
+        """See `FeedbackSink`."""
         request = Outgoing(
             origin=self.origin,
             method=b"POST",
@@ -78,5 +77,4 @@ class FeedbackForwardSink:
             body=batch,
         )
         response = await self.upstream.send(request, max_body=_ANSWER_BYTES, timeout=_SECONDS)
-        if not 200 <= response.status < 300:
-            raise UpstreamFailed(Rule.UPSTREAM_ERROR, Reason.STATUS)
+        return response.status

@@ -213,9 +213,27 @@ def _hold_standard_streams(settings: "Settings") -> None:
 
 def _announce(program: "Serving", ready_file: Path | None) -> None:
     """Say where everything listens, in the ready file first. Where stdout takes the records, stderr is told."""
+    _renew_trust(program)
     if ready_file is not None:
         _write_ready(program, ready_file)
     _say("\n".join(_places(program)), err=program.settings.audit.path is None)
+
+
+def _renew_trust(program: "Serving") -> None:
+    """Clients are told once, by `env`, which files hold the CA: a new one has to be in them too."""
+    from proxy.client_env.trust import renew_trust
+    from proxy.state import StartRefused
+
+    try:
+        renewed = renew_trust(program.settings.state, program.ca_file.read_bytes())
+    except (StartRefused, OSError) as refused:
+        _say(f"warning: clients may not trust the CA, as files for them are old: {refused}", err=True)
+        return
+    if renewed is not None:
+        _say(
+            f"notice: the files in `{renewed}` now hold the CA; start clients anew that have read the old ones",
+            err=True,
+        )
 
 
 def _places(program: "Serving") -> Iterator[str]:

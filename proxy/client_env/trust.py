@@ -94,6 +94,38 @@ def write_trust(state: Path, ca_pem: bytes, *, seen: Path | None = None) -> Trus
     )
 
 
+def renew_trust(state: Path, ca_pem: bytes) -> Path | None:
+    """Put the CA in place of another one that the files hold, for clients that were told of them before.
+
+    What else the bundle holds stays: whoever had it written may know of other authorities than this process. Files that
+    are not there are not made.
+
+    Args:
+        state: the state directory. ca_pem: the CA's certificate, without its key.
+
+    Returns:
+        The directory of the files; None where there are none, or they hold this CA.
+
+    Raises:
+        StartRefused: a file cannot be written.
+    """
+    directory = state.absolute() / DIRECTORY
+    bundle = directory / "bundle.pem"
+    if directory.is_symlink() or not bundle.is_file():
+        return None
+    ours = _pems(ca_pem)
+    with locked(state):
+        before = _pems(_read(directory / "ca.pem") or b"")
+        if before == ours:
+            return None
+        kept = [pem for pem in _pems(_read(bundle) or b"") if pem not in (*before, *ours)]
+        _replace(bundle, b"".join([*kept, *ours]))
+        _replace_store(directory / "bundle.p12", [*kept, *ours])
+        # Last, since the next start looks here whether all is done.
+        _replace(directory / "ca.pem", b"".join(ours))
+    return directory
+
+
 def _make_public(directory: Path) -> None:
     try:
         directory.mkdir(exist_ok=True)

@@ -13,9 +13,11 @@ from typing import Any
 
 import pytest
 from anthropic import Anthropic, PermissionDeniedError
+from support.certificates import make_certificates
 from support.postgres import Postgres
 from support.postgres import running as postgres_server
 from support.proxyproc import Proxy, StartFailed, address
+from support.upstream import Upstream
 
 HOUSE = "sk-ant-api03-house-0123456789"
 TOKEN = "token-of-box-one-0123456789abcdef"
@@ -115,16 +117,18 @@ def start(folder: Path, url: str, **broker: Any) -> Proxy:
 
 def call(proxy: Proxy, method: str, path: str, document: Any, token: str = TOKEN) -> tuple[int, Any]:
     connection = HTTPConnection(*address(proxy.ready["broker"]), timeout=15)
-    connection.request(method, path, json.dumps(document), {"authorization": f"Bearer {token}"})
+    body = None if document is None else json.dumps(document)
+    connection.request(method, path, body, {"authorization": f"Bearer {token}"})
     response = connection.getresponse()
     body = response.read()
     connection.close()
     return response.status, json.loads(body)
 
 
-def report(proxy: Proxy, *words: str, token: str = TOKEN) -> None:
-    entry = {"name": "inference", "broker": "lobby", "scope": list(words)}
-    assert call(proxy, "POST", "/api/box/declaration", {"capabilities": [entry]}, token)[0] == 200
+def report(proxy: Proxy, *words: str, token: str = TOKEN, **others: list[str]) -> None:
+    scopes = {"inference": list(words), **others}
+    entries = [{"name": name, "broker": "lobby", "scope": scope} for name, scope in scopes.items()]
+    assert call(proxy, "POST", "/api/box/declaration", {"capabilities": entries}, token)[0] == 200
 
 
 def test_the_real_client_works(tmp_path: Path, api: Api) -> None:
@@ -148,6 +152,48 @@ def test_the_real_client_works(tmp_path: Path, api: Api) -> None:
         assert api.waited
         assert api.keys == [HOUSE, HOUSE]
         assert {record["mode"] for record in proxy.records()} == {"broker"}
+
+
+@pytest.fixture(scope="module")
+def untrusted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Proxy, Upstream]]:
+    """A broker whose upstreams have a certificate of nobody that it trusts."""
+    folder = tmp_path_factory.mktemp("untrusted")
+    with Upstream(make_certificates(folder)) as upstream:
+        url = f"https://127.0.0.1:{upstream.port}"
+        parts = {
+            "secrets": [{"name": "API", "host": url, "value": "env:HOUSE"}],
+            "fountain": {"url": url, "credential": "env:HOUSE"},
+            "feedback": {"url": url},
+        }
+        with start(folder, url, **parts) as proxy:
+            report(proxy, "agent", "decide", egress=["API"], fountain=["conversations"], feedback=["agent"])
+            yield proxy, upstream
+
+
+_DECISION = {"model": "m", "state": 1, "questions": {"q": {"type": "noul", "instructions": "?", "criteria": ["a"]}}}
+UNTRUSTED = [
+    pytest.param("POST", "/llm/anthropic/v1/messages", {}, id="inference"),
+    pytest.param("POST", "/decide/v1/systemone", _DECISION, id="decide"),
+    pytest.param("GET", "/egress/API/x", None, id="egress"),
+    pytest.param("GET", "/fountain/api/conversations", None, id="fountain's list"),
+    pytest.param("POST", "/api/feedback", {"entries": [1]}, id="feedback"),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "document"), UNTRUSTED)
+def test_the_record_says_why_there_is_no_tls_to_the_upstream(
+    untrusted: tuple[Proxy, Upstream], method: str, path: str, document: Any
+) -> None:
+    """Whatever asks the upstream: the cause is a label of the record, and the box is not told it."""
+    proxy, upstream = untrusted
+    proxy.new_records()
+    status, shown = call(proxy, method, path, document)
+    assert status == 502
+    assert "unknown-ca" not in json.dumps(shown)
+    (record,) = proxy.decisions()
+    assert (record["verdict"], record["reason"], record["upstream_status"]) == ("deny", "tls", None)
+    assert record["labels"][-1] == "upstream-tls:unknown-ca"
+    assert not upstream.requests
 
 
 @pytest.fixture(scope="module")

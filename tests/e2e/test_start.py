@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 from support.cases import grant_text
-from support.proxyproc import ROOT, StartFailed
+from support.client import Client
+from support.clients import told_by
+from support.proxyproc import ROOT, Proxy, StartFailed
 
 
 def grantproxy(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -167,3 +169,29 @@ def test_the_ca_is_kept(make_stack: Any) -> None:
         client.exchange(stack.get("base"))
     first, second = stack.proxy.records()
     assert first["chain"] != second["chain"]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_who_was_told_of_the_ca_trusts_the_next_one_too(tmp_path: Path, workers: int) -> None:
+    """The files that `env` names hold the CA that signs now, and no more the one before; it is said once."""
+    endpoint = {"name": "api", "upstream": "https://127.0.0.1:9", "assurance": "trusted-upstream"}
+    with Proxy(tmp_path, {"endpoints": [endpoint], "workers": workers}) as proxy:
+        told = told_by(proxy)
+        files = {name: Path(told[name]).read_bytes() for name in ("SSL_CERT_FILE", "WGETRC")}
+        before = proxy.ca.read_bytes()
+        assert before in files["SSL_CERT_FILE"]
+        for said in ("", "now hold the CA", ""):
+            assert proxy.stop() == 0
+            if said:
+                (proxy.state / "ca-key.pem").unlink()
+                proxy.ca.unlink()
+            proxy.start()
+            assert said in proxy.output()
+            assert ("notice: " in proxy.output()) is bool(said)
+            with Client(proxy.proxy) as client:
+                assert client.connect("127.0.0.1:9").status == 200
+                client.start_tls(name="127.0.0.1", ca=Path(told["SSL_CERT_FILE"]))
+        after = proxy.ca.read_bytes()
+        assert after != before
+        assert Path(told["SSL_CERT_FILE"]).read_bytes() == files["SSL_CERT_FILE"].replace(before, b"") + after
+        assert Path(told["WGETRC"]).read_bytes() == files["WGETRC"]

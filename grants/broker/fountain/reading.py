@@ -11,8 +11,10 @@ from .kinds import Named
 class Fault(Enum):
     """Why it cannot be told what a request names."""
 
-    FULL = auto()
-    """It holds more than can be looked for, so the rest of its reading says nothing."""
+    MANY_TEXTS = auto()
+    """It holds more texts than are looked for, so the rest of its reading says nothing."""
+    MANY_STEPS = auto()
+    """It holds more than is looked at, so the rest of its reading says nothing."""
     OVERRIDE = auto()
     """It has a name whose value servers take for the method."""
     UNREAD = auto()

@@ -70,11 +70,10 @@ class _Reader:
         self._keys: dict[str, Key] = {}
 
     def reading(self) -> Reading:
-        return Reading(
-            names=tuple(self.names),
-            texts=frozenset(self.texts.found),
-            fault=Fault.FULL if self.texts.full else self._fault,
-        )
+        fault = self._fault
+        if self.texts.full:
+            fault = Fault.MANY_TEXTS if self.texts.many else Fault.MANY_STEPS
+        return Reading(names=tuple(self.names), texts=frozenset(self.texts.found), fault=fault)
 
     def query(self, text: str) -> None:
         """Some servers split at the semicolon too, so both readings count."""

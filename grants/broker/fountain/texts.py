@@ -33,9 +33,14 @@ class Texts:
         self._steps = 0
 
     @property
+    def many(self) -> bool:
+        """There were more than are looked for."""
+        return len(self.found) > MOST_TEXTS
+
+    @property
     def full(self) -> bool:
-        """There were more than can be looked for."""
-        return len(self.found) > MOST_TEXTS or self._steps > MOST_STEPS
+        """There were more than are looked for, or too much was looked at for them."""
+        return self.many or self._steps > MOST_STEPS
 
     def step(self, count: int = 1) -> None:
         """So much was looked at."""

@@ -1,8 +1,8 @@
 """The guides to clients: each block of each page is run as it stands, and prints what the page says.
 
-`sh`, `python`, `js`, `go` and `java` blocks are run, with what `grantproxy env` prints for the environment; a `text`
-block behind one is its whole output. `console` blocks are for tests/docs. A page whose program is missing is skipped
-by that program's name.
+`sh`, `python`, `js`, `ts`, `go` and `java` blocks are run, with what `grantproxy env` prints for the environment; a
+`text` block behind one is its whole output. `console` blocks are for tests/docs. A page whose program is missing is
+skipped by that program's name.
 """
 
 import re
@@ -14,16 +14,24 @@ from pathlib import Path
 
 import pytest
 from support.clients import World
-from support.node import packages
+from support.node import deno, packages
 from support.proxyproc import ROOT
 
 PAGES = sorted((ROOT / "docs" / "guides" / "clients").glob("*.md"))
 _BLOCK = re.compile(r"```(\w*)\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL)
-_FILES = {"sh": "block.sh", "python": "block.py", "js": "block.mjs", "go": "main.go", "java": "Main.java"}
+_FILES = {
+    "sh": "block.sh",
+    "python": "block.py",
+    "js": "block.mjs",
+    "ts": "block.ts",
+    "go": "main.go",
+    "java": "Main.java",
+}
 _COMMANDS = {
     "sh": ["sh", "-eu"],
     "python": [sys.executable],
     "js": ["node"],
+    "ts": ["npm"],  # has Deno, which runs them
     "go": ["go", "run"],
     "java": ["java", "-XX:TieredStopAtLevel=1"],
 }
@@ -87,7 +95,7 @@ def test_a_block_does_what_the_page_says(
     file = folder / _FILES[kind]
     file.write_text(text)
     said = world.run(
-        *_COMMANDS[kind],
+        *([deno(), "run", "--allow-net", "--allow-env"] if kind == "ts" else _COMMANDS[kind]),
         str(file),
         cwd=folder,
         PATH=programs,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from support.clients import BEARER, SECRET, World, needs
-from support.node import node_version, packages
+from support.node import deno, node_version, packages
 
 PROGRAMS = Path(__file__).parent / "programs"
 
@@ -22,13 +22,14 @@ type Build = Callable[[str, Callable[[Path], None]], Path]
 class Client:
     """A client: what it is called, what it needs, and its command for method, URL and perhaps a credential.
 
-    `proxied`: it uses the forward proxy by the environment alone.
+    `proxied`: it uses the forward proxy by the environment alone; `boxed`: also where the proxy's URL holds a token.
     """
 
     name: str
     command: Callable[[Build, list[str]], list[str]]
     marks: tuple[pytest.MarkDecorator, ...] = ()
     proxied: bool = field(default=True)
+    boxed: bool = field(default=True)
 
 
 def curl(_build: Build, arguments: list[str]) -> list[str]:
@@ -63,6 +64,10 @@ def undici(build: Build, arguments: list[str]) -> list[str]:
     return ["node", str(build("undici", make) / "undici_client.mjs"), *arguments]
 
 
+def deno_fetch(_build: Build, arguments: list[str]) -> list[str]:
+    return [deno(), "run", "--quiet", "--allow-net", str(PROGRAMS / "fetch_client.mjs"), *arguments]
+
+
 def go(build: Build, arguments: list[str]) -> list[str]:
     def make(folder: Path) -> None:
         command = ["go", "build", "-o", str(folder / "client"), str(PROGRAMS / "client.go")]
@@ -95,11 +100,15 @@ CLIENTS = [
     # Node's own fetch reads the environment from 22.21 and 24 on; before, it knows base URLs alone.
     Client(name="fetch", command=fetch, marks=(needs("node"),), proxied=node_version() >= (22, 21)),
     Client(name="undici", command=undici, marks=(needs("node", "npm"),)),
+    # Deno repeats the token inside of the tunnel.
+    Client(name="deno", command=deno_fetch, marks=(needs("node", "npm"),), boxed=False),
     Client(name="go", command=go, marks=(needs("go"),)),
-    Client(name="java", command=java, marks=(needs("java", "javac"),)),
+    # Java knows no user of a proxy.
+    Client(name="java", command=java, marks=(needs("java", "javac"),), boxed=False),
 ]
 ALL = [pytest.param(client, id=client.name, marks=client.marks) for client in CLIENTS]
 PROXIED = [pytest.param(client, id=client.name, marks=client.marks) for client in CLIENTS if client.proxied]
+BOXED = [param for param in PROXIED if param.values[0].boxed]
 CALLS = [pytest.param("GET", "/hello", id="get"), pytest.param("POST", "/items", id="post")]
 
 
@@ -134,7 +143,7 @@ def test_nothing_sent_and_the_credential_attached(world: World, built: Build, cl
     assert world.fronts() == {"proxy"}
 
 
-@pytest.mark.parametrize("client", [param for param in PROXIED if param.id != "java"])
+@pytest.mark.parametrize("client", BOXED)
 def test_a_box_by_the_proxy_s_url(boxed: World, built: Build, client: Client) -> None:
     """The token stands in the URL of the proxy; each of them shows it there, at once or when it is asked for it."""
     assert call(boxed, built, client, "GET", "https://attached.example/hello") == {"hello": "world"}
@@ -150,6 +159,32 @@ def test_a_box_by_its_base_url(boxed: World, built: Build, client: Client) -> No
     assert call(boxed, built, client, "GET", url) == {"hello": "world"}
     record = boxed.proxy.decisions(wait=5.0)[-1]
     assert (record["box"], record["verdict"], record["mode"]) == ("agent-1", "allow", "terminate")
+
+
+@needs("node", "npm")
+@pytest.mark.parametrize("host", ["attached.example", "api.example"], ids=["relay", "grant"])
+def test_a_client_that_repeats_the_token_in_the_tunnel_is_told_of_base_urls(
+    boxed: World, built: Build, host: str
+) -> None:
+    """Deno sends what it shows the proxy to the API too: that is refused, in words by which it is mended."""
+    said = boxed.run(*deno_fetch(built, ["GET", f"https://{host}/hello"]), check=False)
+    assert "give it the endpoint's base URL, with `/box/TOKEN` in its path" in said
+    record = boxed.proxy.decisions(wait=5.0)[-1]
+    assert (record["box"], record["verdict"], record["reason"]) == ("agent-1", "deny", "box-token-leak")
+    assert not boxed.asked(host)
+
+
+@needs("node", "npm")
+def test_a_client_that_repeats_a_proxy_s_user_without_boxes(world: World, built: Build) -> None:
+    """A relay leaves the field out; a grant refuses it, in words by which it is mended."""
+    named = world.told["HTTPS_PROXY"]
+    shown = {name: named.replace("://", "://user:pass@") for name, value in world.told.items() if value == named}
+    attached, api = (deno_fetch(built, ["GET", f"https://{host}.example/hello"]) for host in ("attached", "api"))
+    assert json.loads(world.run(*attached, **shown)) == {"hello": "world"}
+    (request,) = world.asked("attached.example")
+    assert request.get("proxy-authorization") is None
+    said = world.run(*api, **shown, check=False)
+    assert "give a client that repeats it there the endpoint's base URL" in said
 
 
 @needs("java", "javac")

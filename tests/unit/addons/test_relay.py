@@ -1030,14 +1030,34 @@ def test_a_token_needs_a_slash_behind_it() -> None:
     assert (shown.token, shown.prefix) == (TOKENS["one"].encode(), b"")
 
 
-@pytest.mark.parametrize("place", [b"X-Leak: %s", b"X-Leak: a Bearer %s"])
-def test_a_box_s_token_does_not_go_through_its_tunnel(run: Run, upstream: Upstream, place: bytes) -> None:
-    """The token never goes upstream: also not from within the tunnel that it opened."""
+ELSEWHERE, REPEATED = b"in another place of the request", b"give it the endpoint's base URL"
+SHOWN = b"Proxy-Authorization: " + basic(TOKENS["one"])
+
+
+@pytest.mark.parametrize(
+    ("fields", "detail"),
+    [
+        pytest.param(b"X-Leak: " + TOKENS["one"].encode(), ELSEWHERE, id="a field"),
+        pytest.param(b"X-Leak: a Bearer " + TOKENS["one"].encode(), ELSEWHERE, id="a word of a field"),
+        pytest.param(SHOWN, REPEATED, id="where the proxy has it"),
+        pytest.param(b"Proxy-Authorization: Bearer " + TOKENS["one"].encode(), REPEATED, id="there as a bearer"),
+        pytest.param(SHOWN.replace(b"Proxy-A", b"proxy-a"), REPEATED, id="there in small letters"),
+        pytest.param(SHOWN + b"\r\n" + SHOWN, REPEATED, id="there twice"),
+        pytest.param(SHOWN + b"\r\nX-Leak: " + TOKENS["one"].encode(), ELSEWHERE, id="there and in a field"),
+    ],
+)
+def test_a_box_s_token_does_not_go_through_its_tunnel(
+    run: Run, upstream: Upstream, fields: bytes, detail: bytes
+) -> None:
+    """The token never goes upstream: also not from within the tunnel that it opened; the refusal says what to do."""
 
     async def work(proxy: Running) -> None:
         token = TOKENS["one"].encode()
         async with tunnel(proxy, b"Proxy-Authorization: Bearer " + token + b"\r\n") as talk:
-            assert (await talk.ask((GET % talk.host)[:-2] + place % token + b"\r\n\r\n"))[0] == 403
+            status, _, body = await talk.ask((GET % talk.host)[:-2] + fields + b"\r\n\r\n")
+            assert status == 403
+            assert detail in body
+            assert token not in body
             assert (await talk.ask(GET % talk.host))[0] == 200
         assert [r.reason for r in proxy.log.records if r.event is not Event.END] == [Reason.BOX_TOKEN_LEAK, None]
         assert len(upstream.requests) == 1

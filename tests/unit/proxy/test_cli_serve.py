@@ -104,6 +104,18 @@ def test_relative_paths_are_those_of_the_settings(serve: Serve, tmp_path: Path) 
     _end(process)
 
 
+def test_it_serves_where_files_for_clients_cannot_be_written(serve: Serve, tmp_path: Path) -> None:
+    """Who trusts the CA otherwise is served; that the others may not is said."""
+    (tmp_path / "state" / "trust" / "bundle.p12").mkdir(parents=True)
+    (tmp_path / "state").chmod(0o700)
+    (tmp_path / "state" / "trust" / "bundle.pem").write_text("of another CA")
+    process = serve()
+    assert _until_ready(process.stdout)[-1] == "ready"
+    warning = _end(process)
+    assert warning.startswith("warning: clients may not trust the CA, as files for them are old: ")
+    assert "bundle.p12` cannot be written" in warning
+
+
 def _foreseen(path: Path) -> None:
     """What a fixed name beside the ready file could be prepared for."""
     (path / ".ready.json.new").symlink_to(path / "victim")

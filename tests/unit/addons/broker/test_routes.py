@@ -4,6 +4,7 @@ import asyncio
 import base64
 import gzip
 import json
+import re
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
@@ -33,6 +34,7 @@ from addons.record import EndedBy, Event, Mode
 from grants.broker.capabilities import Route
 from grants.broker.fountain import Kind
 from grants.decision import Reason
+from grants.message import Response
 
 MESSAGES = "/llm/anthropic/v1/messages"
 DECIDE = "/decide/v1/systemone"
@@ -303,6 +305,36 @@ def test_a_model_that_is_slow_is_a_504(run: Run) -> None:
     run(work)
 
 
+class AtOnce:
+    """An upstream whose answers come in one step of the loop, each with its own status."""
+
+    def __init__(self, *statuses: int) -> None:
+        self._statuses = list(statuses)
+        self._all = asyncio.Event()
+
+    async def send(self, *_: object, **__: object) -> Response:
+        status = self._statuses.pop(0)
+        if not self._statuses:
+            self._all.set()
+        await self._all.wait()
+        return Response(status=status, reason=b"", fields=(), body=message('{"noul": 0.5, "reason": ""}'))
+
+
+@pytest.mark.parametrize("statuses", [(529, 200), (200, 529), (200, 529, 200)], ids=str)
+def test_the_record_of_a_decision_has_the_status_that_refused_it(run: Run, statuses: tuple[int, ...]) -> None:
+    """Not that of another question, answered in the same moment."""
+
+    async def work(broker: Running) -> None:
+        await broker.report(inference=["decide"])
+        parts = broker.policies.current.broker.parts  # type: ignore[union-attr]
+        parts[Route.DECIDE] = replace(parts[Route.DECIDE], upstream=AtOnce(*statuses))  # type: ignore[index,type-var]
+        questions = {f"q{number}": QUESTION for number in range(len(statuses))}
+        answer = await broker.ask("POST", DECIDE, body={"model": "m", "state": 1, "questions": questions})
+        assert (answer.status, broker.log.records[-1].upstream_status) == (502, 529)
+
+    run(work)
+
+
 def test_feedback_is_held_to_its_words(run: Run) -> None:
     """What a batch needs, its body says: counts need `passive`."""
 
@@ -530,19 +562,19 @@ def message(text: str) -> bytes:
 
 
 DECISIONS = [
-    pytest.param(reply(message('{"noul": 0.5, "reason": "r"}')), 200, None, id="answer"),
-    pytest.param(reply(message('{"noul": 2}')), 502, Reason.ANSWER_UNUSABLE, id="unusable"),
-    pytest.param(reply(b"{}", 529), 502, Reason.ANSWER_UNUSABLE, id="status"),
-    pytest.param(reply(b"x", 200, "Content-Encoding: gzip"), 502, Reason.ANSWER_UNUSABLE, id="coding"),
-    pytest.param([b"nothing of HTTP\r\n\r\n"], 502, Reason.MALFORMED, id="malformed"),
+    pytest.param(reply(message('{"noul": 0.5, "reason": "r"}')), 200, None, 200, id="answer"),
+    pytest.param(reply(message('{"noul": 2}')), 502, Reason.ANSWER_UNUSABLE, 200, id="unusable"),
+    pytest.param(reply(b"{}", 529), 502, Reason.ANSWER_UNUSABLE, 529, id="status"),
+    pytest.param(reply(b"x", 200, "Content-Encoding: gzip"), 502, Reason.ANSWER_UNUSABLE, 200, id="coding"),
+    pytest.param([b"nothing of HTTP\r\n\r\n"], 502, Reason.MALFORMED, None, id="malformed"),
     pytest.param(
-        reply(message(json.dumps({"noul": 1, "reason": f"key {HOUSE}"}))), 502, Reason.CREDENTIAL, id="credential"
+        reply(message(json.dumps({"noul": 1, "reason": f"key {HOUSE}"}))), 502, Reason.CREDENTIAL, 200, id="credential"
     ),
 ]
 
 
-@pytest.mark.parametrize(("script", "status", "reason"), DECISIONS)
-def test_decisions(run: Run, script: list[bytes], status: int, reason: Reason | None) -> None:
+@pytest.mark.parametrize(("script", "status", "reason", "answered"), DECISIONS)
+def test_decisions(run: Run, script: list[bytes], status: int, reason: Reason | None, answered: int | None) -> None:
     """One call a question; an upstream failure, and an answer that cannot be used, is a 502."""
 
     async def work(broker: Running) -> None:
@@ -553,6 +585,7 @@ def test_decisions(run: Run, script: list[bytes], status: int, reason: Reason | 
         answer = await broker.ask("POST", DECIDE, body={"model": "m", "state": 1, "questions": questions})
         assert answer.status == status
         assert broker.reasons()[-1] is reason
+        assert broker.log.records[-1].upstream_status == answered
         if reason is None:
             assert answer.all("chant-payer") == ["shared"]
             assert answer.json["answers"]["c"] == {"type": "unsupported"}
@@ -578,8 +611,15 @@ def test_feedback_is_kept_or_posted_on(run: Run, tmp_path: Path) -> None:
         if broker.api.got:
             assert (broker.api.got[0].target, json.loads(broker.api.got[0].body)) == ("/in", body)
             assert broker.api.got[0].all("authorization") == []
-            broker.api.script = lambda _got: reply(b"{}", 500)
+            assert broker.log.records[-1].upstream_status == 200
+            for status, shown in ((500, 502), (299, 202), (300, 502)):
+                broker.api.script = lambda _got, status=status: reply(b"{}", status)  # type: ignore[misc]
+                assert (await broker.ask("POST", "/api/feedback", body=body)).status == shown
+                assert broker.log.records[-1].upstream_status == status
+            broker.api.script = lambda _got: [b"no HTTP\r\n\r\n"]
             assert (await broker.ask("POST", "/api/feedback", body=body)).status == 502
+            assert broker.reasons()[-3:] == [None, Reason.STATUS, Reason.MALFORMED]
+            assert broker.log.records[-1].upstream_status is None
         else:
             file = tmp_path / "state" / "feedback.jsonl"
             assert json.loads(file.read_bytes())["batch"] == body
@@ -663,6 +703,8 @@ def test_fountain_lists(run: Run, script: list[bytes], status: int, reason: Reas
         assert answer.status == status
         assert b"v-2" not in answer.body
         assert broker.reasons()[-1] is reason
+        match = re.match(rb"HTTP/1\.1 (\d+) ", script[0])
+        assert broker.log.records[-1].upstream_status == (int(match[1]) if match else None)
         if status == 307:
             assert answer.all("location") == [f"http://127.0.0.1:{broker.address[1]}/fountain/api/vaults?a=1"]
 

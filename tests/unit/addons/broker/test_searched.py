@@ -124,6 +124,67 @@ def test_no_more_texts_than_are_asked_for(run: Run, method: str, path: str) -> N
     run(work)
 
 
+BOUNDS = [
+    pytest.param(
+        " ".join(f"gpx_{number:043}" for number in range(257)),
+        "more than 256 different texts that have the form of a box's token",
+        id="texts",
+    ),
+    pytest.param(
+        "gpx_" * 4097 + "x" * 43,
+        "more than 4,096 places where a box's token may begin, with `gpx_` or the base64 of that",
+        id="beginnings",
+    ),
+    pytest.param(
+        "Z3B4Xw" * 4200 + "x" * 60,
+        "more than 4,096 places where a box's token may begin, with `gpx_` or the base64 of that",
+        id="beginnings in base64",
+    ),
+]
+
+
+@pytest.mark.parametrize("where", ["head", "body"])
+@pytest.mark.parametrize(("text", "says"), BOUNDS)
+def test_each_bound_has_its_own_words(run: Run, where: str, text: str, says: str) -> None:
+    """The refusal names what was counted, and how many there may be."""
+
+    async def work(broker: Running) -> None:
+        await broker.report(**EVERYTHING)
+        sent: dict[str, Any] = {"fields": {"X-Words": text}} if where == "head" else {"body": {"text": text}}
+        answer = await broker.ask("POST", "/egress/API/x", **sent)
+        assert (answer.status, answer.message) == (400, f"the {where} holds {says}; send fewer")
+        assert broker.reasons()[-1] is Reason.BOX_UNKNOWN
+        assert not broker.api.got
+
+    run(work)
+
+
+FOUNTAIN_BOUNDS = [
+    pytest.param([str(number) for number in range(10_001)], "10,000 different texts that could be ids", id="texts"),
+    pytest.param(
+        {f"{number:05}" + "aB" * 300: 1 for number in range(400)},
+        "200,000 values, parts of texts and characters of names, all counted together",
+        id="values",
+    ),
+]
+
+
+@pytest.mark.parametrize(("body", "says"), FOUNTAIN_BOUNDS)
+def test_each_bound_of_fountain_has_its_own_words(run: Run, body: Any, says: str) -> None:
+    """As for tokens."""
+
+    async def work(broker: Running) -> None:
+        await broker.report(**EVERYTHING)
+        answer = await broker.ask("POST", "/fountain/api/conversations", body=body)
+        assert (answer.status, answer.message) == (
+            413,
+            f"a request to Fountain holds at most {says}; send less at once",
+        )
+        assert not broker.api.got
+
+    run(work)
+
+
 def escaped(text: str) -> bytes:
     """In a JSON string, with every third character and the slashes escaped."""
     chars = [f"\\u{ord(char):04x}" if place % 3 == 0 else char for place, char in enumerate(text)]

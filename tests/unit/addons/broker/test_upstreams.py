@@ -13,6 +13,7 @@ from support.brokers import ENVIRONMENT, Answer, Got, Running, brokers, reply
 from support.certificates import make_certificates
 
 from addons.broker.inference import InferencePart
+from addons.record import TlsCause
 from grants.broker.capabilities import Route
 from grants.decision import Reason
 
@@ -194,6 +195,11 @@ def test_an_upstream_is_trusted_as_its_bundle_says(
         broker.api.script = answer
         status = (await ask(broker, method, path)).status
         assert (status, len(broker.api.got)) == ((200, 1) if trusted else (502, 0))
+        if not trusted:
+            record = broker.log.records[-1]
+            assert (record.reason, record.upstream_status) == (Reason.TLS, None)
+            assert record.labels[-1] == f"upstream-tls:{TlsCause.UNKNOWN_CA}"
+            assert record.labels[0].startswith("capability:")
         server.close()
 
     def at_another_port(settings: dict[str, Any]) -> None:

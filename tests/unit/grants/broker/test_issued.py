@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit.grants.broker.test_search import WRITERS
 
-from grants.broker.issued import MOST, MOST_LOOKS, Issued, is_issued, may_name
+from grants.broker.issued import MOST, MOST_LOOKS, Bound, Issued, is_issued, may_name
 from grants.broker.search import Search, found
 
 TOKEN = b"gpx_" + b"Ab-_" * 10 + b"012"
@@ -70,7 +70,9 @@ def test_so_many_are_cut_out_and_no_more() -> None:
     issued = Issued()
     assert not issued.found(b" ".join(texts[:MOST]))
     assert len(issued.texts) == MOST
+    assert issued.over is None
     assert issued.found(b" ".join(texts))
+    assert issued.over is Bound.TEXTS
     assert len(issued.texts) > MOST
     assert not Issued(besides=texts[0]).found(b" ".join(texts[: MOST + 1]))
 
@@ -96,6 +98,6 @@ def test_a_text_full_of_beginnings_is_too_much(begun: bytes) -> None:
     """Each place that may begin a token costs a look, whether or not it is one: so many are refused, not looked at."""
     issued = Issued()
     assert issued.found(begun * 200_000)
-    assert issued.many
+    assert issued.over is Bound.LOOKS
     assert issued._looks <= MOST_LOOKS + 1
     assert not Issued().found(begun * 100)

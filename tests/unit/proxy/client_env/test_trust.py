@@ -12,7 +12,7 @@ import pytest
 import trustme
 
 from proxy.client_env import trust as module
-from proxy.client_env.trust import TrustFiles, write_trust
+from proxy.client_env.trust import TrustFiles, renew_trust, write_trust
 from proxy.state import StartRefused
 from proxy.tls.ca import CA
 
@@ -113,6 +113,72 @@ def test_clients_elsewhere_have_a_wgetrc_of_their_own(state: Path, ca: CA, syste
     assert (here.bundle.parent / there.wgetrc.name).read_text() == "ca_certificate = /grantproxy/bundle.pem\n"
     assert there.wgetrc.name != here.wgetrc.name
     assert marks(here) == before
+
+
+# --- a new CA ---
+
+
+def test_a_new_ca_takes_the_place_of_the_old(
+    state: Path, ca: CA, system: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In every file, and nowhere beside it; what else was trusted stays, whatever this process knows of the system."""
+    files, new = write_trust(state, ca.pem.encode()), authority()
+    theirs = [each for each in loaded(files.bundle) if each != ssl.PEM_cert_to_DER_cert(ca.pem)]
+    wgetrc = files.wgetrc.read_bytes()
+    system.unlink()
+    monkeypatch.setenv("SSL_CERT_FILE", "/none")
+    before = module._stored(files.pkcs12.read_bytes())
+    assert renew_trust(state, new) == files.ca.parent
+    assert files.ca.read_bytes() == new
+    assert loaded(files.bundle) == [*theirs, ssl.PEM_cert_to_DER_cert(new.decode())]
+    old, added = (module._digest(next(module._loaded([pem]))) for pem in (ca.pem.encode(), new))
+    assert module._stored(files.pkcs12.read_bytes()) == before - {old} | {added}
+    assert files.wgetrc.read_bytes() == wgetrc
+    assert {stat.S_IMODE(path.stat().st_mode) for path in files.ca.parent.iterdir()} == {0o644}
+
+
+def test_the_same_ca_changes_nothing(state: Path, ca: CA, system: Path) -> None:
+    """Only a CA that is another than theirs is a reason to write, not what the system trusts by now."""
+    files = write_trust(state, ca.pem.encode())
+    before = marks(files)
+    system.write_bytes(authority())
+    assert renew_trust(state, ca.pem.encode()) is None
+    assert marks(files) == before
+
+
+@pytest.mark.parametrize("there", ["nothing", "a file", "an empty directory", "a link"])
+def test_files_that_nobody_was_told_of_are_not_made(state: Path, ca: CA, tmp_path: Path, there: str) -> None:
+    """Whatever else has the directory's name is left alone, and is no reason not to start."""
+    folder, elsewhere = state / "trust", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "bundle.pem").write_text("mine")
+    if there == "a file":
+        folder.write_text("mine")
+    elif there == "an empty directory":
+        folder.mkdir()
+    elif there == "a link":
+        folder.symlink_to(elsewhere)
+    assert renew_trust(state, ca.pem.encode()) is None
+    assert [path.name for path in elsewhere.iterdir()] == ["bundle.pem"]
+    assert (elsewhere / "bundle.pem").read_text() == "mine"
+    assert folder.exists() is (there != "nothing")
+    assert not folder.is_dir() or there == "a link" or not list(folder.iterdir())
+
+
+@pytest.mark.parametrize("left", ["ca.pem", "bundle.p12"])
+def test_what_was_done_in_part_is_done_again(state: Path, ca: CA, system: Path, left: str) -> None:
+    """A start that ended on the way leaves files that the next one finds to be old."""
+    files, new = write_trust(state, ca.pem.encode()), authority()
+    (files.ca.parent / left).unlink()
+    (files.ca.parent / left).mkdir()
+    with pytest.raises(StartRefused, match=rf"{left}` cannot be written"):
+        renew_trust(state, new)
+    (files.ca.parent / left).rmdir()
+    assert renew_trust(state, new) == files.ca.parent
+    assert ssl.PEM_cert_to_DER_cert(new.decode()) in loaded(files.bundle)
+    assert files.ca.read_bytes() == new
+    assert len(module._stored(files.pkcs12.read_bytes())) == len(loaded(files.bundle))
+    assert renew_trust(state, new) is None
 
 
 # --- where the system's authorities come from ---
