@@ -13,6 +13,7 @@ from typing import Final, Protocol, final
 from urllib.parse import unquote_to_bytes
 
 from grants.broker.needles import Needles
+from grants.memo import memo_of
 from grants.message import RequestHead
 
 from .ports import Held, Vault
@@ -169,8 +170,14 @@ class Boxes:
 
 def holds_token(head: RequestHead, token: bytes) -> bool:
     """Whether the token stands in a head, also percent-encoded or in Basic credentials."""
-    texts = [head.target, *(part for pair in head.fields for part in pair)]
-    return any(token in form for text in texts for form in _forms(text))
+    if any(token in form for form in _forms(head.target)):
+        return True
+    memo = memo_of(head)
+    if memo.free_of != token:
+        if any(token in form for pair in head.fields for text in pair for form in _forms(text)):
+            return True
+        memo.free_of = token
+    return False
 
 
 def _forms(text: bytes) -> tuple[bytes, ...]:
@@ -206,7 +213,8 @@ def take_token(head: RequestHead, *, from_path: bool) -> Shown:
         if slash:
             prefix, target = _PREFIX + token, b"/" + rest
     found = tokens[0] if tokens else None
-    taken = RequestHead(method=head.method, target=target, fields=tuple(fields))
+    kept = head.fields if len(fields) == len(head.fields) else tuple(fields)
+    taken = RequestHead(method=head.method, target=target, fields=kept, memo=head.memo)
     return Shown(head=taken, token=found, prefix=prefix, ambiguous=len(tokens) > 1)
 
 

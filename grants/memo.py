@@ -45,10 +45,12 @@ class Memo:
     Attributes:
         fields: the block; nothing is said of any other, be it equal.
         verdict: that of the operation that judged the block last.
+        free_of: a box's token that does not stand in the block in any form that is looked for.
     """
 
     fields: Fields = field(repr=False)
     verdict: Verdict | None = None
+    free_of: bytes | None = field(default=None, repr=False)
     _framing: Framing | Deny | None = field(default=None, repr=False)
 
     @property
