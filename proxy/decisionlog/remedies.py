@@ -24,7 +24,10 @@ REMEDIES: Final[Mapping[str, str]] = {
     Reason.NOT_HTTP: "the client speaks no TLS inside the tunnel; call the endpoint by https",
     Reason.PLAIN_HTTP: "call the endpoint by https",
     Reason.BOX_UNKNOWN: "the client shows no box's token; give it one, for `Proxy-Authorization` or the base URL",
-    Reason.BOX_TOKEN_LEAK: "the client sends its box's token elsewhere too; send it only where the proxy takes it",
+    Reason.BOX_TOKEN_LEAK: (
+        "the client sends its box's token elsewhere too; send it only where the proxy takes it; a client that repeats "
+        "it inside the tunnel needs the endpoint's base URL instead, with `/box/TOKEN`"
+    ),
     Reason.BOX_ENDPOINT: "the box may not use that endpoint; add it to the box's `endpoints` if it is meant",
     Reason.BOX_TUNNEL: "the box may open no tunnels; set its `tunnels` if they are meant",
     Reason.HOST_UNKNOWN: (
