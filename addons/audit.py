@@ -47,7 +47,7 @@ class Audit:
     terse: bool = False
     flights: Flights = NO_FLIGHTS
 
-    async def broker_connect(self, exchange: Exchange) -> None:
+    def broker_connect(self, exchange: Exchange) -> None:
         """An intercepted tunnel leaves a record only when it is refused: its requests leave theirs.
 
         An opaque one has its record already, since it was dialled.
@@ -57,16 +57,16 @@ class Audit:
         else:
             exchange.reply = _TUNNEL_OPEN
 
-    async def broker_tunnel(self, exchange: Exchange) -> None:
+    def broker_tunnel(self, exchange: Exchange) -> None:
         """An opaque tunnel has ended."""
         self._end(exchange)
 
-    async def broker_head(self, exchange: Exchange) -> None:
+    def broker_head(self, exchange: Exchange) -> None:
         """A refused head ends the request here."""
         if exchange.settled:
             self._finish(exchange)
 
-    async def broker_request(self, exchange: Exchange) -> None:
+    def broker_request(self, exchange: Exchange) -> None:
         """Every request ends here."""
         if exchange.opened:
             self._end(exchange)

@@ -17,13 +17,13 @@ class Authorize:
     """The head first, since it says whether a body may be read at all; then the whole."""
 
     @fail_closed
-    async def broker_head(self, exchange: Exchange) -> None:
+    def broker_head(self, exchange: Exchange) -> None:
         """Grant the head."""
         if not exchange.own:
             self._head(exchange)
 
     @fail_closed
-    async def broker_request(self, exchange: Exchange) -> None:
+    def broker_request(self, exchange: Exchange) -> None:
         """Grant the head, if it is not yet granted, and the body."""
         if exchange.granted is None and not (exchange.relayed or exchange.own):
             self._head(exchange)

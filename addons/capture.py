@@ -21,11 +21,11 @@ BODY_BYTES: Final = 64 * 1024
 class Capture:
     """Writes requests of endpoints that ask for it, allowed or refused."""
 
-    async def broker_request(self, exchange: Exchange) -> None:
+    def broker_request(self, exchange: Exchange) -> None:
         """The request has been answered; its record is still to come."""
         self._write(exchange)
 
-    async def broker_head(self, exchange: Exchange) -> None:
+    def broker_head(self, exchange: Exchange) -> None:
         """A head that was refused is all there is."""
         if exchange.settled:
             self._write(exchange)

@@ -3,29 +3,52 @@
 import logging
 from collections.abc import Awaitable, Callable
 from functools import wraps
+from inspect import iscoroutinefunction
+from typing import Any, overload
 
 from .exchange import Exchange
 
 log = logging.getLogger(__name__)
 
 
-def fail_closed[A](step: Callable[[A, Exchange], Awaitable[None]]) -> Callable[[A, Exchange], Awaitable[None]]:
-    """Skip a refused exchange, and turn whatever `step` raises into a refusal.
+@overload
+def fail_closed[A](step: Callable[[A, Exchange], None]) -> Callable[[A, Exchange], None]: ...
+
+
+@overload
+def fail_closed[A](step: Callable[[A, Exchange], Awaitable[None]]) -> Callable[[A, Exchange], Awaitable[None]]: ...
+
+
+def fail_closed(step: Callable[[Any, Exchange], Any]) -> Callable[[Any, Exchange], Any]:
+    """Skip a refused exchange, and turn whatever `step` raises into a refusal. A step that waits is a coroutine.
 
     CancelledError is one of the things that it may raise: the record is still to be written. Only the type of an
     exception is logged, since its text may hold what a client or an upstream sent.
     """
 
     @wraps(step)
-    async def guarded(self: A, exchange: Exchange) -> None:
+    def guarded(self: Any, exchange: Exchange) -> None:
+        if exchange.settled:
+            return
+        try:
+            step(self, exchange)
+        except BaseException as error:
+            _refuse(exchange, error)
+
+    @wraps(step)
+    async def waiting(self: Any, exchange: Exchange) -> None:
         if exchange.settled:
             return
         try:
             await step(self, exchange)
         except BaseException as error:
-            exchange.fault()
-            log.error("%s: %s in a hook; the request is refused", exchange.id, type(error).__name__)  # noqa: TRY400 - the traceback's values may be secret
-            if isinstance(error, KeyboardInterrupt | SystemExit):
-                raise
+            _refuse(exchange, error)
 
-    return guarded
+    return waiting if iscoroutinefunction(step) else guarded
+
+
+def _refuse(exchange: Exchange, error: BaseException) -> None:
+    exchange.fault()
+    log.error("%s: %s in a hook; the request is refused", exchange.id, type(error).__name__)
+    if isinstance(error, KeyboardInterrupt | SystemExit):
+        raise error

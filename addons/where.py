@@ -25,7 +25,7 @@ class Where:
     """Find the endpoint, or refuse."""
 
     @fail_closed
-    async def broker_connect(self, exchange: Exchange) -> None:
+    def broker_connect(self, exchange: Exchange) -> None:
         """CONNECT names an authority (RFC 9110, 9.3.6): only an endpoint's is tunnelled to, and intercepted."""
         if exchange.head is None:
             raise ValueError("a tunnel without a head")
@@ -64,13 +64,13 @@ class Where:
             exchange.deny(denial)
 
     @fail_closed
-    async def broker_head(self, exchange: Exchange) -> None:
+    def broker_head(self, exchange: Exchange) -> None:
         """A head was read."""
         if exchange.arrival.mode is not Mode.BROKER:
             self._find(exchange)
 
     @fail_closed
-    async def broker_request(self, exchange: Exchange) -> None:
+    def broker_request(self, exchange: Exchange) -> None:
         """A request is complete; its head may not have been asked about alone."""
         if exchange.service is None and exchange.arrival.mode is not Mode.BROKER:
             self._find(exchange)

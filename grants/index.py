@@ -114,8 +114,10 @@ class Shape:
         while left:
             low = left & -left
             entry = self.entries[low.bit_length() - 1]
-            if not all(fits_segment(parameter, segments[position]) for position, parameter in entry.patterns):
-                kept ^= low
+            for position, parameter in entry.patterns:
+                if not fits_segment(parameter, segments[position]):
+                    kept ^= low
+                    break
             left ^= low
         return kept
 

@@ -32,7 +32,7 @@ from proxy.upstream.failures import shutting_down
 
 log = logging.getLogger(__name__)
 
-type Step = Callable[[Exchange], Awaitable[None]]
+type Step = Callable[[Exchange], Awaitable[None] | None]
 type Table = dict[type[commands.StartHook], tuple[Step, ...]]
 
 _OURS: Final = (BrokerConnectHook, BrokerHeadHook, BrokerTunnelHook, BrokerRequestHook)
@@ -181,7 +181,9 @@ class ClientConnection(LiveConnectionHandler):
         """Run every step. They fail closed by themselves; what escapes one refuses, and the last one still records."""
         for step in steps:
             try:
-                await step(exchange)
+                waits = step(exchange)
+                if waits is not None:
+                    await waits
             except BaseException as error:
                 exchange.fault()
                 log.error("%s: %s outside of the steps", exchange.id, type(error).__name__)  # noqa: TRY400 - values may be secret

@@ -104,7 +104,9 @@ def through(made: Exchange, *, key: bytes = b"k" * 32, log: MemoryLog | None = N
 
     async def walk() -> None:
         for step in (Who(), Where(), Authorize(), Send(audit), audit):
-            await step.broker_request(made)  # type: ignore[attr-defined]
+            waits = step.broker_request(made)  # type: ignore[attr-defined]
+            if waits is not None:
+                await waits
 
     asyncio.run(walk())
     return made
@@ -130,7 +132,7 @@ def test_a_step_without_a_head_fails_closed(step: object, hook: str) -> None:
     made = replace(exchange(), head=None)
     if not hasattr(step, hook):
         return
-    asyncio.run(getattr(step, hook)(made))
+    getattr(step, hook)(made)
     assert made.denial is not None
 
 
@@ -139,7 +141,7 @@ def test_a_box_without_the_endpoint_is_refused_at_a_base_url() -> None:
     made = exchange()
     made.arrival = replace(made.arrival, mode=Mode.TERMINATE)
     made.box = Box(name="two", endpoints=frozenset())
-    asyncio.run(Where().broker_request(made))
+    Where().broker_request(made)
     assert made.denial is not None
     assert made.denial.reason is Reason.BOX_ENDPOINT
 
@@ -161,12 +163,20 @@ def test_the_end_of_the_program_is_passed_on_after_the_refusal(error: type[BaseE
         async def broker_request(self, exchange: Exchange) -> None:
             raise error
 
-    made = exchange()
-    work: Coroutine[None, None, None] = Step().broker_request(made)  # type: ignore[assignment]
-    with pytest.raises(error):
+        @fail_closed
+        def broker_head(self, exchange: Exchange) -> None:
+            raise error
+
+    def waiting(made: Exchange) -> None:
+        work: Coroutine[None, None, None] = Step().broker_request(made)  # type: ignore[assignment]
         work.send(None)
-    assert made.denial is not None
-    assert made.denial.rule is Rule.FAULT
+
+    for run in (waiting, Step().broker_head):
+        made = exchange()
+        with pytest.raises(error):
+            run(made)
+        assert made.denial is not None
+        assert made.denial.rule is Rule.FAULT
 
 
 def test_the_first_refusal_counts() -> None:
@@ -483,7 +493,7 @@ def test_a_server_name_is_the_authority_s(server_name: str | None, host: str, re
     fields = ((b"Host", authority_bytes(Authority(host=host, port=443))),)
     made.head = RequestHead(method=b"GET", target=b"/things/1", fields=fields)
     made.arrival = replace(made.arrival, authority=Authority(host=host, port=443), server_name=server_name)
-    asyncio.run(Where().broker_request(made))
+    Where().broker_request(made)
     assert (made.denial is not None) == refused
 
 
