@@ -134,6 +134,9 @@ class Tls:
                 self.ended = True
                 break
             pieces.append(piece)
+            # A piece is of one record, and OpenSSL reads no further ahead: behind the last one there is nothing to try.
+            if len(piece) < _PIECE and not self._in.pending:
+                break
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def send(self, data: bytes) -> bytes:
