@@ -35,7 +35,8 @@ class Job:
     """What to do.
 
     Attributes:
-        path: what stands before the id. fields: of each request, beside Host.
+        path: what stands before the id. fields: of each request, beside Host. changing: and one that is never the same
+        twice in a row, as the id of a request or a trace is.
         tunnel: `host:port` to CONNECT to, or "". tls: the server's name, or "" for none. ca: who vouches for it.
         length: bytes of each answer's body. fresh: a new connection for each request.
     """
@@ -52,12 +53,14 @@ class Job:
     tls: str = ""
     ca: str = ""
     fields: tuple[tuple[str, str], ...] = FIELDS
+    changing: bool = False
 
     def requests(self) -> list[bytes]:
         """One request an id, ready to send."""
         lines = "".join(f"{name}: {value}\r\n" for name, value in self.fields)
-        tail = f" HTTP/1.1\r\nHost: {self.authority}\r\n{lines}\r\n"
-        return [f"GET {self.path}{number}{tail}".encode() for number in range(1, IDS + 1)]
+        tail = f" HTTP/1.1\r\nHost: {self.authority}\r\n{lines}"
+        ids = [f"X-Request-Id: {number}\r\n" if self.changing else "" for number in range(1, IDS + 1)]
+        return [f"GET {self.path}{number}{tail}{ids[number - 1]}\r\n".encode() for number in range(1, IDS + 1)]
 
 
 class Failed(Exception):

@@ -55,7 +55,7 @@ def grant(sizes: list[str], *, others: int = 0, full: bool = False) -> str:
     before = [
         _operation(f"other-{number}", f"/other{number}/{{id}}", 65536, [_AUTHORIZATION]) for number in range(others)
     ]
-    headers = [_AUTHORIZATION, *(_PATTERNS if full else _VALUES)]
+    headers = [_AUTHORIZATION, *(_PATTERNS if full else _VALUES), _CHANGING]
     asked = [_operation(f"get-{size}", f"/{size}/{{id}}", 2 * SIZES[size], headers) for size in sizes]
     if full:
         for operation in asked:
@@ -82,6 +82,7 @@ def _operation(name: str, route: str, limit: int, headers: list[dict[str, Any]])
 
 
 _AUTHORIZATION = {"name": "Authorization", "required": True, "pattern": "Bearer @secret:[a-z0-9]+", "maxBytes": 64}
+_CHANGING = {"name": "X-Request-Id", "pattern": "[0-9]+", "maxBytes": 20}
 _VALUES = [{"name": "Accept", "values": ["application/json"]}, {"name": "User-Agent", "values": ["bench/1.0"]}]
 _PATTERNS = [
     {"name": "Accept", "pattern": "[a-z]+/[a-z+*]+(, ?[a-z]+/[a-z+*]+)*", "maxBytes": 128},

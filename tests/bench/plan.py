@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from bench.targets import (
     BASE,
+    CHANGING,
     CHECKS,
     DIRECT,
     EGRESS,
@@ -49,7 +50,8 @@ PLAN = (
         "fronts",
         "Each front, kept alive",
         {
-            BASE: MITM_BASE, RELAY: MITM_BASE, EGRESS: MITM_BASE, FORWARD: MITM_FORWARD, FORWARD_RELAY: MITM_FORWARD,
+            BASE: MITM_BASE, CHANGING: MITM_BASE, RELAY: MITM_BASE, EGRESS: MITM_BASE,
+            FORWARD: MITM_FORWARD, FORWARD_RELAY: MITM_FORWARD,
             MITM_BASE: "", MITM_FORWARD: "", NGINX: MITM_BASE,
         },
     ),
@@ -85,7 +87,7 @@ PLAN = (
     ),
 )  # fmt: skip
 _QUICK = {
-    "fronts": [BASE, EGRESS, FORWARD, MITM_BASE, MITM_FORWARD, NGINX],
+    "fronts": [BASE, CHANGING, EGRESS, FORWARD, MITM_BASE, MITM_FORWARD, NGINX],
     "new": [FORWARD, MITM_FORWARD],
     "sizes": [BASE, CHECKS, MITM_BASE, NGINX],
     "grants": ["10 operations", "2,000 operations"],

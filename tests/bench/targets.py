@@ -94,8 +94,12 @@ def _ours(
     full: bool = False,
     relay: bool = False,
     workers: int = 0,
+    changing: bool = False,
 ) -> Target:
-    """An endpoint through one of its fronts. `operations`: so many, for 1 KB alone; `full`: every check."""
+    """An endpoint through one of its fronts.
+
+    `operations`: so many, for 1 KB alone; `full`: every check; `changing`: see `Job`.
+    """
     up = stage.upstream
     secrets = {key: f"env:SECRET_{key}" for key in SECRETS if full or key == "api"}
     endpoint: dict[str, Any] = {"name": "bench", "upstream": f"https://{up.authority}", "secrets": secrets}
@@ -110,7 +114,7 @@ def _ours(
     proxy = _run(stage, settings, optional="workers" if workers else "")
     if front == "base":
         host, port = proxy.endpoint("bench")
-        job = _job(host, port, f"{host}:{port}")
+        job = _job(host, port, f"{host}:{port}", changing=changing)
     else:
         job = _job(*proxy.proxy, up.authority, tunnel=up.authority, tls="localhost", ca=str(proxy.ca))
     return Target(name, job, _family(proxy))
@@ -171,6 +175,7 @@ def _nginx(stage: Stage, name: str) -> Target:
     return Target(name, _job("127.0.0.1", port, f"127.0.0.1:{port}"), Family(pid))
 
 
+CHANGING = "base URL, a field changes"
 BASE, FORWARD, EGRESS, RELAY = "base URL", "forward proxy", "broker egress", "base URL, relay"
 FORWARD_RELAY, CHECKS, FORWARD_CHECKS = "forward proxy, relay", "base URL, all checks", "forward proxy, all checks"
 MITM_BASE, MITM_FORWARD, NGINX, DIRECT = "mitmdump base URL", "mitmdump forward proxy", "nginx base URL", "direct"
@@ -178,6 +183,7 @@ MITM_BASE, MITM_FORWARD, NGINX, DIRECT = "mitmdump base URL", "mitmdump forward 
 TARGETS: dict[str, Start] = {
     DIRECT: _direct,
     BASE: _ours,
+    CHANGING: partial(_ours, changing=True),
     FORWARD: partial(_ours, front="forward"),
     EGRESS: _egress,
     RELAY: partial(_ours, relay=True),

@@ -30,8 +30,8 @@ end
 
 
 def can(job: Job) -> bool:
-    """Whether wrk is there and can do the job."""
-    return BINARY is not None and not (job.tls or job.tunnel or job.fresh)
+    """Whether wrk is there and can do the job: the same fields each time, on plain connections that are kept."""
+    return BINARY is not None and not (job.tls or job.tunnel or job.fresh or job.changing)
 
 
 def script(job: Job) -> str:

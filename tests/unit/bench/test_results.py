@@ -140,13 +140,16 @@ def test_grants_load(operations: int) -> None:
     load_grant(grant(list(SIZES), full=True), file="bench.yaml")
 
 
-def test_requests_vary() -> None:
-    """1,000 different requests, so that no memory of whole requests helps."""
-    job = Job(host="h", port=1, path="/1k/", length=1, authority="h:1", connections=1, seconds=1)
+@pytest.mark.parametrize(("changing", "blocks"), [(False, 1), (True, 1000)])
+def test_requests_vary(changing: bool, blocks: int) -> None:
+    """1,000 different requests, so that no memory of whole requests helps; where fields change, none of those either."""
+    job = Job(host="h", port=1, path="/1k/", length=1, authority="h:1", connections=1, seconds=1, changing=changing)
     requests = job.requests()
     assert len(set(requests)) == 1000
     assert requests[0].startswith(b"GET /1k/1 HTTP/1.1\r\nHost: h:1\r\nAuthorization: ")
     assert all(request.endswith(b"\r\n\r\n") for request in requests)
+    assert len({request.partition(b"\r\n")[2] for request in requests}) == blocks
+    assert not (changing and wrk.can(job))
 
 
 def test_wrk_is_read() -> None:
