@@ -142,7 +142,7 @@ def test_grants_load(operations: int) -> None:
 
 @pytest.mark.parametrize(("changing", "blocks"), [(False, 1), (True, 1000)])
 def test_requests_vary(changing: bool, blocks: int) -> None:
-    """1,000 different requests, so that no memory of whole requests helps; where fields change, none of those either."""
+    """1,000 different requests, so that no memory of whole requests helps; nor one of fields where they change."""
     job = Job(host="h", port=1, path="/1k/", length=1, authority="h:1", connections=1, seconds=1, changing=changing)
     requests = job.requests()
     assert len(set(requests)) == 1000
