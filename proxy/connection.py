@@ -86,8 +86,7 @@ class ClientConnection(LiveConnectionHandler):
         self._begun: Exchange | None = None
         self._front: FrontLayer | None = None
         self._quiet: asyncio.Future[None] | None = None
-        # The layer has begun; bytes that it had by way of the reader.
-        self._ready = False
+        # Bytes that the layer had by way of the reader.
         self._read = 0
         self._pausing: asyncio.Task[None] | None = None
 
@@ -103,7 +102,6 @@ class ClientConnection(LiveConnectionHandler):
         if isinstance(event, events.DataReceived):
             self._read += len(event.data)
         self._handle(event)
-        self._ready = True
 
     def _handle(self, event: events.Event) -> None:
         """Carry out what the layer makes of an event."""
@@ -136,6 +134,9 @@ class ClientConnection(LiveConnectionHandler):
         """Answer a hook in a task of its own, counted from now: between two requests there is no moment without one."""
         if isinstance(hook, ExchangeHook):
             self._flights.begin(hook.exchange)
+            if isinstance(hook.blocking, FrontLayer):
+                # From the first request on, its layer is known to be past all that mitmproxy has before it.
+                self._front = hook.blocking
         task = spawn(self._answer(hook), hook.name)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
@@ -147,9 +148,7 @@ class ClientConnection(LiveConnectionHandler):
 
     async def _answer(self, hook: commands.StartHook) -> None:
         await self.handle_hook(hook)
-        if isinstance(hook, ExchangeHook) and isinstance(hook.blocking, FrontLayer):
-            # From the first request on, its layer is known to be past all that mitmproxy has before it.
-            self._front = hook.blocking
+        if isinstance(hook, ExchangeHook) and self._front is not None:
             self._carry_out(self._front.answered())
         else:
             self._handle(events.HookCompleted(hook))
@@ -217,16 +216,15 @@ class ClientConnection(LiveConnectionHandler):
     def received(self, data: bytes, waited: int) -> bool:
         """Take what came from the client, past mitmproxy's reader; False where it has to wait its turn there.
 
+        That is so until the layer is known that bounds what it holds. The event loop may bring megabytes in one turn.
         `waited` are the bytes that went into the reader so far: what is still in it goes first.
         """
-        if not self._ready or waited > self._read or self._pausing is not None:
+        front, side = self._front, self._side
+        if front is None or waited > self._read or self._pausing is not None:
             return False
         if self.client in self.transports:
-            if self._front is None:
-                self._handle(events.DataReceived(self.client, data))
-            else:
-                self._carry_out(self._front.data(data))
-        if self._writer.unsent or (self._side is not None and self._side.full):
+            self._carry_out(front.data(data))
+        if self._writer.unsent or front.full or (side is not None and side.full):
             self._writer.pause_reading()
             self._pausing = spawn(self._resume(), "the pause of a client connection")
         return True
@@ -240,6 +238,8 @@ class ClientConnection(LiveConnectionHandler):
         """Called after each read from the client: read no further while enough is held, also between two requests."""
         if self._writer.unsent or self._writer.is_closing():
             await super().drain_writers()  # type: ignore[no-untyped-call]
+        if self._front is not None:
+            await self._front.room()
         if self._side is not None:
             await self._side.room()
 

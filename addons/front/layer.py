@@ -63,7 +63,9 @@ class FrontLayer(Layer):
         self.limits = limits
         self.wire: Wire = Plain()
         self._deadline: float | None = None
-        self._wakes_at: float | None = None
+        # The one wake-up that counts, and when it comes. Those before it still come, and are nothing.
+        self._wake: commands.RequestWakeup | None = None
+        self._wakes_at = 0.0
         self._lingering: int | None = None
         self._closed = False
         # The hook that is answered now, what goes on behind it, what came meanwhile, and the client's bytes of that.
@@ -164,8 +166,9 @@ class FrontLayer(Layer):
             else:
                 yield from self.received(came)
         elif isinstance(came, events.Wakeup):
-            self._wakes_at = None
-            yield from self._check_deadline()
+            if came.command is self._wake:
+                self._wake = None
+                yield from self._check_deadline()
         elif isinstance(came, events.ConnectionClosed):
             if self._lingering is None:
                 yield from self.left()
@@ -225,9 +228,12 @@ class FrontLayer(Layer):
     def arm(self, seconds: float) -> Commands:
         """Set the deadline. A wake-up that comes early asks again, so that most requests need none of their own."""
         self._deadline = monotonic() + seconds
-        if self._wakes_at is None or self._wakes_at > self._deadline:
-            self._wakes_at = self._deadline
-            yield commands.RequestWakeup(seconds)
+        if self._wake is None or self._wakes_at > self._deadline:
+            yield self._wake_up(self._deadline, seconds)
+
+    def _wake_up(self, at: float, seconds: float) -> commands.RequestWakeup:
+        self._wake, self._wakes_at = commands.RequestWakeup(seconds), at
+        return self._wake
 
     def disarm(self) -> None:
         """No deadline: a hook has its own."""
@@ -238,8 +244,7 @@ class FrontLayer(Layer):
             return
         remaining = self._deadline - monotonic()
         if remaining > 0:
-            self._wakes_at = self._deadline
-            yield commands.RequestWakeup(remaining)
+            yield self._wake_up(self._deadline, remaining)
         elif self._lingering is not None:
             yield from self.close()
         else:

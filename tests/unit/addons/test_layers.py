@@ -59,10 +59,28 @@ def test_an_error_while_an_error_is_recorded_still_closes() -> None:
 def test_a_wake_up_without_a_deadline_is_nothing() -> None:
     """While a hook is answered there is none."""
     layer = Echo(context(), Limits())
-    assert [type(command) for command in layer.handle_event(events.Start())] == [commands.RequestWakeup]
+    (asked,) = layer.handle_event(events.Start())
+    assert isinstance(asked, commands.RequestWakeup)
     layer.disarm()
-    wake = events.Wakeup(commands.RequestWakeup(1))
-    assert list(layer.handle_event(wake)) == []
+    assert list(layer.handle_event(events.Wakeup(asked))) == []
+
+
+def test_wake_ups_do_not_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client whose heads come in pieces moves the deadline to and fro; of the wake-ups only the last one counts."""
+    now = 0.0
+    monkeypatch.setattr("addons.front.layer.monotonic", lambda: now)
+    layer = Echo(context(), Limits())
+    pending = [(75.0, one) for one in layer.handle_event(events.Start()) if isinstance(one, commands.RequestWakeup)]
+    for turn in range(2000):
+        now = turn * 0.5
+        given = list(layer.arm(10 if turn % 2 else 75))
+        for at, one in [due for due in pending if due[0] <= now]:
+            pending.remove((at, one))
+            given += layer.handle_event(events.Wakeup(one))
+        pending += [(now + one.delay, one) for one in given if isinstance(one, commands.RequestWakeup)]
+        assert all(isinstance(one, commands.RequestWakeup) for one in given)
+        assert len(pending) < 12
+        assert any(at <= now + 75 for at, _ in pending)
 
 
 def test_an_event_of_another_kind_is_nothing() -> None:

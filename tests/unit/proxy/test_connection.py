@@ -1,11 +1,13 @@
 """Client connections: places, back-pressure and the end, over real sockets in this process."""
 
 import asyncio
+import contextlib
 import socket
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.certificates import Certificates
@@ -13,7 +15,7 @@ from support.running import DEFAULT, SECRET, Running, operation, running
 from support.talk import FrontFactory, base, both, raw
 from support.upstream import HANG, Upstream, answer
 
-from addons.front.layer import Limits
+from addons.front.layer import FrontLayer, Limits
 from addons.record import EndedBy, Event
 from grants.decision import Reason
 from proxy.unsent import Unsent
@@ -98,6 +100,48 @@ def test_a_place_is_free_only_when_the_hook_has_ended(run: Callable[..., None], 
         assert [r.event for r in proxy.log.records] == [Event.ALLOW] * 2
 
     run(work, clients=1)
+
+
+@pytest.mark.parametrize("before", [0, 1])
+def test_what_is_sent_ahead_in_one_turn_of_the_loop_is_bounded(
+    tmp_path: Path, upstream: Upstream, certificates: Certificates, monkeypatch: pytest.MonkeyPatch, before: int
+) -> None:
+    """uvloop brings megabytes before any task runs: also on a new connection only so many are held."""
+    uvloop = pytest.importorskip("uvloop")
+    most = 0
+    takes = FrontLayer.data
+
+    def data(layer: FrontLayer, piece: bytes) -> Any:
+        nonlocal most
+        commands = takes(layer, piece)
+        most = max(most, layer._ahead)
+        return commands
+
+    monkeypatch.setattr(FrontLayer, "data", data)
+
+    async def work() -> None:
+        async with asyncio.timeout(50), running(tmp_path, upstream, certificates) as proxy:
+            release = threading.Event()
+            upstream.handler = lambda _request: answer()
+            with socket.create_connection(proxy.base) as sock:
+                one = (GET % host(proxy))[:-2] + b"X-Pad: " + b"x" * 8000 + b"\r\n\r\n"
+                for _ in range(before):
+                    sock.sendall(one)
+                    await until(lambda: len(proxy.log.records) == 1)
+                upstream.handler = lambda _request: [release, answer()]
+                sock.setblocking(False)
+                flood, sent = GET % host(proxy) + one * 2000, 0
+                with contextlib.suppress(BlockingIOError):
+                    while sent < len(flood):
+                        sent += sock.send(flood[sent:])
+                assert sent > 1024 * 1024
+                await until(lambda: len(upstream.requests) == 1)
+                await asyncio.sleep(0.3)
+                assert 0 < most <= 256 * 1024 + 256 * 1024  # the bound, and one read of the event loop's
+                release.set()
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(work())
 
 
 def test_a_connection_that_was_ended_waits_for_its_hook(run: Callable[..., None], upstream: Upstream) -> None:
