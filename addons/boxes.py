@@ -64,10 +64,6 @@ class AddedBoxes(Protocol):
         """Of these texts those that are tokens now, each with its box."""
         ...
 
-    async def named(self, name: str) -> Box | None:
-        """The box of that name."""
-        ...
-
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,13 +102,6 @@ class Boxes:
 
     def __repr__(self) -> str:
         return f"<boxes {', '.join(self._boxes)}>"
-
-    async def named(self, name: str | None) -> Box | None:
-        """The box of that name, if it is still there."""
-        found = self._boxes.get(name) if name is not None else None
-        if found is None and name is not None and self._added is not None:
-            found = await self._added.named(name)
-        return found
 
     async def find(self, token: bytes | None) -> Box | None:
         """The box whose token this is now."""

@@ -56,14 +56,16 @@ class Who:
             exchange.deny(_unknown("only clients on the proxy's own machine are served"))
 
     async def _by_name(self, exchange: Exchange, boxes: Boxes) -> None:
+        token = exchange.arrival.box_token
         try:
-            exchange.box = await boxes.named(exchange.arrival.box)
+            found = await boxes.find(token)
         except StateUnavailable:
             exchange.deny(state_unavailable())
             return
-        token = exchange.arrival.box_token
+        # A token that was rotated ends what was opened with it.
+        exchange.box = found if found is not None and found.name == exchange.arrival.box else None
         if exchange.box is None or token is None:
-            exchange.deny(_unknown("the box that opened this tunnel is no longer there"))
+            exchange.deny(_unknown("the box that opened this tunnel is no longer there, or has another token now"))
         elif exchange.head is not None and holds_token(exchange.head, token):
             # Some clients repeat inside of the tunnel what they showed to open it.
             elsewhere = holds_token(take_token(exchange.head, from_path=False).head, token)

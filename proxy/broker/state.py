@@ -48,11 +48,6 @@ class State:
         found = await self._open().boxes_by_tokens(asked, now=self._clock())
         return {token: _box(box) for token, box in found.items()}
 
-    async def named(self, name: str) -> Box | None:
-        """See `AddedBoxes`."""
-        found = await self._open().box_by_name(name)
-        return None if found is None else _box(found)
-
     async def added_too(self, names: frozenset[str]) -> tuple[str, ...]:
         """Those of `names`, which are in the settings, that were added as well: what a box has, it has by its name."""
         return tuple(box.name for box in await self._open().list_boxes() if box.name in names) if names else ()

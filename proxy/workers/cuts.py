@@ -9,10 +9,11 @@ recorded as 0.
 import json
 import logging
 import os
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, final
 
 from addons.ports import LogUnavailable
 from addons.record import EndedBy, Event, Mode, Record, Signal
@@ -25,6 +26,7 @@ from proxy.workers.ledger import Flight
 log = logging.getLogger(__name__)
 
 _TAIL_BYTES: Final = 64 * 1024 * 1024
+_AGAIN_SECONDS: Final = 1.0
 _STREAMED: Final = ("trusted-upstream", "tunnel")
 _COPIED: Final = frozenset(field.name for field in fields(Record)) - {"id", "event", "mode", "labels", "signals"}
 
@@ -38,17 +40,48 @@ class _Known:
     ended: bool = False
 
 
-def record_cuts(settings: Settings, flights: Iterable[Flight]) -> int:
-    """Record what has no record, and give how many records that took. Logs what cannot be recorded."""
+@final
+class Cuts:
+    """What still has to be recorded: a log that cannot be written now may be later."""
+
+    def __init__(self) -> None:
+        self._owed: list[Flight] = []
+        self._again = 0.0
+
+    @property
+    def next(self) -> float | None:
+        """When to `look` again (seconds of the monotonic clock); None: nothing is owed."""
+        return self._again if self._owed else None
+
+    def lost(self, settings: Settings, flights: Iterable[Flight]) -> None:
+        """A worker is gone that had these in flight."""
+        self._owed += flights
+        self._again = 0.0
+        self.look(settings)
+
+    def look(self, settings: Settings) -> None:
+        """Record what has no record yet, where it is time to try."""
+        now = time.monotonic()
+        if self._owed and now >= self._again:
+            first, self._again = not self._again, now + _AGAIN_SECONDS
+            self._owed = record_cuts(settings, self._owed)
+            if first and self._owed:
+                log.error("%d requests of a worker that is gone have no record yet", len(self._owed))
+
+
+def record_cuts(settings: Settings, flights: Iterable[Flight]) -> list[Flight]:
+    """Record what has no record, and give what could not be recorded."""
     wanted = {flight.id: flight for flight in flights}
     path = settings.audit.path
     if not wanted or path is None:
-        return 0
-    missing = [record for flight, known in _known(path, wanted) if (record := _missing(flight, known)) is not None]
-    return _write(settings, missing) if missing else 0
+        return []
+    missing = [(flight, record) for flight, known in _known(path, wanted) if (record := _missing(flight, known))]
+    written = _write(settings, [record for _, record in missing]) if missing else 0
+    return [flight for flight, _ in missing[written:]]
 
 
 def _write(settings: Settings, records: Sequence[Record]) -> int:
+    """How many of them are in the log now."""
     written = 0
     try:
         decisions = open_log(settings.audit.path or "", state=settings.state, sync=settings.audit.sync)
@@ -60,7 +93,7 @@ def _write(settings: Settings, records: Sequence[Record]) -> int:
             # Its thread ends here: the supervisor may fork again.
             decisions.close()
     except (LogUnavailable, StartRefused) as unavailable:
-        log.error("%d requests of a worker that is gone have no record: %s", len(records) - written, unavailable)  # noqa: TRY400 - one line is enough
+        log.debug("%s", unavailable)
     return written
 
 

@@ -25,7 +25,7 @@ from proxy.seat import part
 from proxy.settings.model import Settings
 from proxy.state import StartRefused
 from proxy.tls.ca import CA_CERTIFICATE
-from proxy.workers.cuts import record_cuts
+from proxy.workers.cuts import Cuts
 from proxy.workers.ledger import Ledger
 from proxy.workers.line import Do, LineBroken, Message, receive
 from proxy.workers.places import Places
@@ -60,6 +60,7 @@ class Supervisor:
         self._workers: dict[int, Worker] = {}
         self._watcher: Worker | None = None
         self._places = Places(self._of)
+        self._cuts = Cuts()
         self._round: Round | None = None
         self._rounds = 0
         self._wanted = False
@@ -126,6 +127,7 @@ class Supervisor:
                 self._hear(found.data)
         for worker in list(self._workers.values()):
             self._reap(worker)
+        self._cuts.look(self.settings)
         now = time.monotonic()
         if self._round is not None:
             self._round.look(now)
@@ -148,7 +150,8 @@ class Supervisor:
             until = self._round.deadline
         else:
             until = self._places.next
-        return None if until is None else max(0.0, until - time.monotonic())
+        times = [at for at in (until, self._cuts.next) if at is not None]
+        return max(0.0, min(times) - time.monotonic()) if times else None
 
     def _signals(self) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -282,7 +285,7 @@ class Supervisor:
             self._hear(worker)
         del self._workers[worker.index]
         worker.end.close()
-        record_cuts(self.settings, worker.ledger.left())
+        self._cuts.lost(self.settings, worker.ledger.left())
         worker.ledger.close()
         if self._watcher is worker:
             self._watcher = None

@@ -394,7 +394,7 @@ def test_a_listener_for_others_serves_boxes(tmp_path: Path, certificates: Certif
 
 
 def test_a_rotated_token_holds_without_a_restart(tmp_path: Path, certificates: Certificates) -> None:
-    """A token is read at use, as secrets are; the old one is nobody's then."""
+    """A token is read at use, as secrets are; the old one is nobody's then, also in a tunnel that it opened."""
     file = tmp_path / "token"
     file.write_text("the-first-token-1\n")
     with Upstream(certificates, handler=respond) as api:
@@ -403,18 +403,29 @@ def test_a_rotated_token_holds_without_a_restart(tmp_path: Path, certificates: C
             "endpoints": [endpoint],
             "boxes": [{"name": "agent-1", "token": f"file:{file}", "endpoints": ["api"]}],
         }
-        with Proxy(tmp_path, settings, ENVIRONMENT) as proxy, Front(proxy, "base", endpoint) as wire:
+        with (
+            Proxy(tmp_path, settings, ENVIRONMENT) as proxy,
+            Front(proxy, "base", endpoint) as wire,
+            ExitStack() as stack,
+        ):
 
             def status(token: str) -> int:
                 return wire.client.exchange(wire.request("/a", f"Proxy-Authorization: Bearer {token}")).status
 
             assert (status("the-first-token-1"), status("the-second-token-2")) == (200, 407)
+            tunnel = stack.enter_context(Client(proxy.proxy))
+            shown = b"Proxy-Authorization: Bearer the-first-token-1\r\n"
+            assert tunnel.connect(f"localhost:{api.port}", headers=shown).status == 200
+            tunnel.start_tls(name="localhost", ca=proxy.ca)
+            inside = f"GET /a HTTP/1.1\r\nHost: localhost:{api.port}\r\n\r\n".encode()
+            assert tunnel.exchange(inside).status == 200
             file.write_text("the-second-token-2\n")
             deadline = time.monotonic() + 15
             while status("the-second-token-2") != 200:
                 assert time.monotonic() < deadline
                 time.sleep(0.2)
             assert status("the-first-token-1") == 407
+            assert tunnel.exchange(inside).status == 407
 
 
 def test_two_boxes_with_one_token_do_not_start(tmp_path: Path, certificates: Certificates) -> None:

@@ -35,9 +35,6 @@ class Added:
             raise StateUnavailable
         return ADDED if token == b"token-of-the-added-box" else None
 
-    async def named(self, name: str) -> Box | None:
-        return await self.find(b"token-of-the-added-box") if name == "added" else None
-
 
 def admit(arrival: Arrival, *, fails: bool, fields: tuple[tuple[bytes, bytes], ...] = ()) -> Exchange:
     boxes = Boxes([Box(name="one", endpoints=frozenset())], FixedVault(one="token-of-box-one"), Added(fails=fails))

@@ -12,7 +12,7 @@ from addons.record import Event, Mode, Record
 from proxy.decisionlog import FileLog
 from proxy.decisionlog.verify import Intact, verify
 from proxy.settings.model import Audit, Limits, Settings
-from proxy.workers.cuts import record_cuts
+from proxy.workers.cuts import Cuts, record_cuts
 from proxy.workers.ledger import Flight
 
 ID = "0123456789abcdef01234567"
@@ -41,9 +41,8 @@ def left(folder: Path, records: list[Record], flight: Flight) -> list[dict[str, 
     for record in records:
         log.write(record)
     log.close()
-    count = record_cuts(settings(folder), [flight])
+    assert record_cuts(settings(folder), [flight]) == []
     added = [json.loads(line) for line in path.read_text().splitlines()[len(records) :]]
-    assert len(added) == count
     assert isinstance(verify([path]), Intact)
     return added
 
@@ -96,14 +95,48 @@ def test_what_is_known_goes_into_the_record(tmp_path: Path) -> None:
 def test_nothing_is_opened_for_nothing(tmp_path: Path) -> None:
     """A worker that ended in order leaves no file and no thread."""
     threads = threading.active_count()
-    assert record_cuts(settings(tmp_path), []) == 0
+    assert record_cuts(settings(tmp_path), []) == []
     assert list(tmp_path.iterdir()) == []
-    assert record_cuts(settings(tmp_path), [BEGUN]) == 1
+    assert record_cuts(settings(tmp_path), [BEGUN]) == []
+    assert list(tmp_path.iterdir()) != []
     assert threading.active_count() == threads
 
 
-def test_a_log_that_cannot_be_written_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """It does not end the supervisor."""
-    (tmp_path / "decisions.jsonl").mkdir()
-    assert record_cuts(settings(tmp_path), [BEGUN, replace(BEGUN, id="e" * 24)]) == 0
-    assert "2 requests of a worker that is gone have no record" in caplog.text
+def test_what_cannot_be_recorded_now_is_recorded_later(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A log that cannot be written does not end the supervisor; it is told once and tried once a second."""
+    now = 100.0
+    monkeypatch.setattr("proxy.workers.cuts.time.monotonic", lambda: now)
+    other = replace(BEGUN, id="e" * 24)
+    log, cuts = tmp_path / "decisions.jsonl", Cuts()
+    assert cuts.next is None
+    log.mkdir()
+    cuts.lost(settings(tmp_path), [BEGUN, other])
+    assert cuts.next == 101
+    now = 101.5
+    cuts.look(settings(tmp_path))
+    assert cuts.next == 102.5
+    assert caplog.text.count("2 requests of a worker that is gone have no record yet") == 1
+    log.rmdir()
+    cuts.look(settings(tmp_path))
+    assert not log.exists()
+    now = 103
+    cuts.look(settings(tmp_path))
+    assert cuts.next is None
+    assert [json.loads(line)["id"] for line in log.read_text().splitlines()] == [BEGUN.id, other.id]
+    cuts.look(settings(tmp_path))
+    assert isinstance(verify([log]), Intact)
+    assert len(log.read_text().splitlines()) == 2
+
+
+def test_what_has_its_record_is_not_tried_again(tmp_path: Path) -> None:
+    """Also where the log is another one by then."""
+    path = tmp_path / "decisions.jsonl"
+    log = FileLog(path)
+    log.write(ALLOW)
+    log.close()
+    cuts = Cuts()
+    cuts.lost(settings(tmp_path), [BEGUN])
+    assert cuts.next is None
+    assert len(path.read_text().splitlines()) == 1
