@@ -3,7 +3,9 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -82,6 +84,28 @@ def test_nobody_reads_the_output(runs: Runs) -> None:
         before=["bash", "-c", 'exec "$@" > >(head -1)', "-"],
     )
     assert (done.stdout, (runs.folder / "code").read_text()) == ("y\n", "141\n"), done.stderr
+
+
+def test_a_signal_ends_the_wait_for_a_reader(runs: Runs) -> None:
+    """What nobody takes does not hold us for ever, once the program has ended."""
+    script = "head -c 100000 /dev/zero; touch said"
+    process = runs.start("--isolate", "--", "sh", "-c", script, endpoint=[])
+    try:
+        wait_for((runs.folder / "said").exists, 60)
+        time.sleep(1)
+        assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    finally:
+        end(process)
+
+
+def test_a_machine_whose_calls_are_not_known(runs: Runs) -> None:
+    """It is said what is then open, and the program is run."""
+    runs.preamble = "from proxy.run import seccomp\nseccomp.MACHINES.clear()"
+    done = runs.run("--isolate", "--", "grep", "Seccomp:", "/proc/self/status", endpoint=[])
+    assert (done.returncode, done.stdout.split()) == (0, ["Seccomp:", "0"]), done.stderr
+    assert "so the program's are not filtered" in done.stderr
 
 
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])

@@ -1,8 +1,13 @@
 """Which mounts something could come into from elsewhere, as /proc/PID/mountinfo tells."""
 
+import shutil
+import subprocess
+import sys
+
 import pytest
 
-from proxy.run.private import receives
+from proxy.run import private
+from proxy.run.private import WARNING, receives
 
 
 @pytest.mark.parametrize(
@@ -18,3 +23,21 @@ from proxy.run.private import receives
 def test_receives(line: str, does: bool) -> None:
     """A shared one, and a slave of one, whatever it is called."""
     assert receives(f"22 27 0:21 / /proc rw - proc proc rw\n{line}\n") is does
+
+
+ALONE = ["unshare", "--user", "--map-root-user", "--mount", "--propagation", "private", "sh", "-c"]
+FORBID = 'echo 0 >/proc/sys/user/max_user_namespaces; exec setpriv --bounding-set=-sys_admin "$@"'
+
+
+@pytest.mark.skipif(
+    shutil.which("setpriv") is None or subprocess.run([*ALONE, FORBID, "-", "true"], check=False).returncode != 0,
+    reason="user namespaces cannot be made here",
+)
+@pytest.mark.parametrize(
+    ("before", "told"), [("mount --make-rshared /;", WARNING), ("", "")], ids=["shared", "private"]
+)
+def test_where_no_namespace_can_be_made(before: str, told: str) -> None:
+    """It is said where that matters, and the command is run."""
+    command = [sys.executable, "-I", "-S", private.__file__, "2", "--", "/bin/echo", "ran"]
+    done = subprocess.run([*ALONE, before + FORBID, "-", *command], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "ran\n", told)
