@@ -1,5 +1,6 @@
 """The command line of bubblewrap for an isolated program (bwrap(1)). Pure."""
 
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -7,15 +8,19 @@ from proxy.run.mounts import Empty, Link, Mount, Show
 from proxy.run.view import SHARED
 
 
-def arguments(program: str, mounts: Iterable[Mount], work: Path, *, session: bool, nested: bool) -> list[str]:
+def arguments(
+    program: str, mounts: Iterable[Mount], work: Path, *, session: bool, nested: bool, stderr: int
+) -> list[str]:
     """What comes before the command that is run inside.
 
     Args:
         program: bubblewrap itself.
         session: the program gets a session of its own, and so no terminal to put keys into.
         nested: this bubblewrap can keep the program from making user namespaces in its own.
+        stderr: a descriptor that it keeps, for what there is to tell.
     """
     found = [
+        *(sys.executable, "-I", "-S", str(Path(__file__).with_name("private.py")), str(stderr), "--"),
         *(program, "--unshare-user", "--unshare-net", "--unshare-pid", "--unshare-ipc", "--unshare-uts"),
         *("--unshare-cgroup-try", "--die-with-parent", "--as-pid-1", "--cap-drop", "ALL"),
     ]

@@ -4,11 +4,12 @@ It listens on ports of the loopback that is there alone, pumps each connection t
 program, passes signals on, reaps what is left over, and ends with the program; then the kernel ends all others. It
 holds nothing secret. It runs on the standard library alone, as a file of its own:
 
-    python -I -S inside.py CONTROL STDERR GROUP PORT=SOCKET... -- COMMAND ARGUMENTS
+    python -I -S inside.py CONTROL STDERR GROUP FILTER PORT=SOCKET... -- COMMAND ARGUMENTS
 
 CONTROL is the descriptor of a socket. It is told `started`, or `failed ERRNO` of exec(3); each byte that comes from it
 is a signal's number, with 128 added where the whole group is meant. Its end is ours. STDERR becomes standard error.
-GROUP is `own` where the program gets a process group of its own, as it has no terminal.
+GROUP is `own` where the program gets a process group of its own, as it has no terminal. FILTER is what
+`seccomp.program` made, in hexadecimal digits; `-` is none. It holds for us too, as the program might come to us.
 """
 
 import asyncio
@@ -28,6 +29,8 @@ KEYCTL = {"x86_64": 250, "i686": 288, "i386": 288, "aarch64": 219, "riscv64": 21
 KEYCTL |= {"armv6l": 311, "armv7l": 311, "ppc64le": 271, "ppc64": 271, "s390x": 280}
 """The number of keyctl(2), for which libc has no function."""
 _JOIN_SESSION_KEYRING = 1
+_PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS, _SECCOMP_MODE_FILTER = 22, 38, 2
+_INSTRUCTION = 8  # bytes of a struct sock_filter
 
 
 def leave_keys() -> None:
@@ -45,6 +48,29 @@ def leave_keys() -> None:
         cause = ctypes.get_errno()
         if cause not in (errno.ENOSYS, errno.EPERM):
             raise OSError(cause, f"the session's keys cannot be left: {os.strerror(cause).lower()}")
+
+
+class Program(ctypes.Structure):
+    """struct sock_fprog."""
+
+    _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_char_p))
+
+
+def restrict(code: bytes) -> None:
+    """Have the kernel hold every system call of ours, and of all that we start, to the filter (seccomp(2)).
+
+    Raises:
+        OSError: it does not.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    filtered = Program(len(code) // _INSTRUCTION, code)
+    for option, values in (
+        (_PR_SET_NO_NEW_PRIVS, (ctypes.c_ulong(1), None, None, None)),
+        (_PR_SET_SECCOMP, (ctypes.c_ulong(_SECCOMP_MODE_FILTER), ctypes.byref(filtered), None, None)),
+    ):
+        if libc.prctl(option, *values) != 0:
+            cause = ctypes.get_errno()
+            raise OSError(cause, f"system calls cannot be filtered: {os.strerror(cause).lower()}")
 
 
 async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -148,9 +174,11 @@ async def main(control: socket.socket, forwards: list[str], command: list[str], 
 
 if __name__ == "__main__":
     split = sys.argv.index("--")
-    number, stderr, group, *ports = sys.argv[1:split]
+    number, stderr, group, code, *ports = sys.argv[1:split]
     try:
         leave_keys()
+        if code != "-":
+            restrict(bytes.fromhex(code))
     except OSError as error:
         sys.exit(f"inside: {error.strerror or error}")
     os.dup2(int(stderr), 2)

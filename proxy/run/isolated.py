@@ -18,12 +18,13 @@ from functools import partial
 from pathlib import Path
 from typing import Final, final
 
-from proxy.run import bubblewrap, unshare
+from proxy.run import bubblewrap, seccomp, unshare
 from proxy.run.code import hold_code, trees
 from proxy.run.inside import GROUP
 from proxy.run.messages import Ready
 from proxy.run.program import Signals, Started, not_started, start
 from proxy.run.refused import IsolationRefused
+from proxy.run.streams import Streams
 from proxy.run.terminal import Terminal
 from proxy.run.view import Wish, hold_work, view
 from proxy.run.visible import differs, not_seen
@@ -35,6 +36,10 @@ TOOLS: Final = ("bwrap", "unshare")
 _INSIDE: Final = Path("/run/grantproxy")
 _HELD: Final = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP)
 _START_SECONDS: Final = 20.0
+_UNFILTERED: Final = (
+    "warning: the system calls of {} are not known, so the program's are not filtered: it may use the user's keys and "
+    "sockets of any family, and leave set-user-ID files in the working directory\n"
+)
 _REMEDY: Final = (
     "allow user namespaces (kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns, or the "
     "container's security options), or leave --isolate out and run this in a sandbox of your own"
@@ -108,24 +113,35 @@ def plan(base: Mapping[str, str], show: Sequence[Path]) -> Isolation:
 class Isolated(Started):
     """The program, behind the tool that isolates it."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]", control: socket.socket, terminal: Terminal | None) -> None:
+    def __init__(
+        self,
+        process: "subprocess.Popen[bytes]",
+        control: socket.socket,
+        terminal: Terminal | None,
+        streams: Streams,
+    ) -> None:
         super().__init__(process)
         self._control = control
         self._terminal = terminal
+        self._streams = streams
+        self._given_up = False
 
     def poll(self) -> int | None:
-        """As of any program; one that has stopped has us stopped too, where it shares our terminal."""
+        """As of any program, once what it said is out; one that has stopped has us stopped too, where it shares our
+        terminal."""
         if self._terminal is not None:
             self._terminal.follow(self._process.pid)
         code = super().poll()
-        if code is not None:
-            self.leave()
-        return code
+        if code is None:
+            return None
+        self.leave()
+        return code if self._streams.finished() or self._given_up else None
 
     def end(self, seconds: float) -> None:
         """As of any program."""
         super().end(seconds)
         self.leave()
+        self._streams.finish(seconds)
 
     def leave(self) -> None:
         """Have the terminal back."""
@@ -133,7 +149,10 @@ class Isolated(Started):
             self._terminal.take(self._process.pid)
 
     def signal(self, number: int, *, terminal: bool) -> None:
-        """Pass a signal on: the program is in no group of ours."""
+        """Pass a signal on: the program is in no group of ours. After its end, one ends the wait for who reads it."""
+        if number in _HELD and self._process.returncode is not None:
+            self._given_up = True
+            return
         with contextlib.suppress(OSError):  # it has ended, which shows elsewhere
             self._control.send(bytes([number | GROUP if terminal else number]), socket.MSG_DONTWAIT)
 
@@ -154,18 +173,24 @@ def start_isolated(
     if (other := differs(arguments[0], environment.get("PATH", os.defpath), mounts)) is not None:
         with contextlib.suppress(OSError):
             sys.stderr.write(f"{other}\n")
+    machine = os.uname().machine
+    if (code := seccomp.program(machine)) is None:
+        with contextlib.suppress(OSError):
+            sys.stderr.write(_UNFILTERED.format(machine))
+    streams = Streams()
     ours, theirs = socket.socketpair()
     out, err = os.pipe()
-    kept = os.dup(2)
+    kept = os.dup(streams.stderr)
     run = [
         *(sys.executable, "-I", "-S", str(_INSIDE / "inside.py")),
-        *(str(theirs.fileno()), str(kept), "own" if session else "shared"),
+        *(str(theirs.fileno()), str(kept), "own" if session else "shared", "-" if code is None else code.hex()),
         *(f"{port}={inside}" for port, _, inside in forwards),
         *("--", *arguments),
     ]
     if isolation.bubble:
         nested = bubblewrap.can_forbid_nesting(_version(isolation.tool))
-        run = [*bubblewrap.arguments(isolation.tool, mounts, isolation.work, session=session, nested=nested), *run]
+        tool = partial(bubblewrap.arguments, isolation.tool, mounts, isolation.work, session=session)
+        run = [*tool(nested=nested, stderr=kept), *run]
     else:
         run = [*unshare.arguments(isolation.tool, mounts, isolation.work, session=session), *run]
     terminal = None if session else Terminal()
@@ -176,12 +201,14 @@ def start_isolated(
             signals,
             prepare=partial(_prepare, terminal),
             descriptors=(theirs.fileno(), kept),
-            stderr=err,
+            streams=(streams.stdin, streams.stdout, err),
         )
     finally:
+        streams.close()
         theirs.close()
         os.close(err)
         os.close(kept)
+    streams.started()
     try:
         number = _await(ours, out, process, isolation.tool)
         if number == errno.ENOENT:
@@ -191,10 +218,11 @@ def start_isolated(
     except BaseException:
         process.kill()
         process.wait()
+        streams.finish(_START_SECONDS)
         if terminal is not None:
             terminal.take(process.pid)
         raise
-    return Isolated(process, ours, terminal)
+    return Isolated(process, ours, terminal, streams)
 
 
 def _await(control: socket.socket, errors: int, process: "subprocess.Popen[bytes]", tool: str) -> int:

@@ -107,13 +107,14 @@ def start(
     *,
     prepare: Callable[[], None] = lambda: None,
     descriptors: Sequence[int] = (),
-    stderr: int | None = None,
+    streams: tuple[int | None, int | None, int | None] = (None, None, None),
 ) -> subprocess.Popen[bytes]:
     """Start the program. It ends with us.
 
     Args:
         prepare: done in the new process before the program.
         descriptors: of ours, which it keeps.
+        streams: its standard input, output and error; None is ours.
 
     Raises:
         NotStarted: it cannot be executed.
@@ -127,7 +128,13 @@ def start(
 
     try:
         return subprocess.Popen(  # noqa: S603 - the operator's own command, without a shell
-            list(arguments), env=dict(environment), preexec_fn=before, pass_fds=tuple(descriptors), stderr=stderr
+            list(arguments),
+            env=dict(environment),
+            preexec_fn=before,
+            pass_fds=tuple(descriptors),
+            stdin=streams[0],
+            stdout=streams[1],
+            stderr=streams[2],
         )
     except OSError as error:
         raise not_started(arguments[0], error) from None

@@ -258,8 +258,8 @@ def test_the_command_line_of_bubblewrap() -> None:
         Show(Path("/w"), Path("/w"), writable=True),
         Empty(Path("/w/s"), closed=True),
     )
-    line = " ".join(arguments("bwrap", mounts, Path("/w"), session=True, nested=True))
-    assert line.startswith("bwrap --unshare-user --unshare-net --unshare-pid --unshare-ipc --unshare-uts ")
+    line = " ".join(arguments("bwrap", mounts, Path("/w"), session=True, nested=True, stderr=7))
+    assert "/private.py 7 -- bwrap --unshare-user --unshare-net --unshare-pid --unshare-ipc --unshare-uts " in line
     for part in ("--die-with-parent", "--cap-drop ALL", "--new-session", "--disable-userns", "--as-pid-1"):
         assert f" {part} " in line
     assert line.endswith(
@@ -267,7 +267,7 @@ def test_the_command_line_of_bubblewrap() -> None:
         " --ro-bind /usr /usr --perms 1777 --tmpfs /tmp --bind /w /w --perms 0700 --tmpfs /w/s"
         " --remount-ro /w/s --remount-ro /proc --remount-ro / --chdir /w --"
     )
-    plain = arguments("bwrap", (), Path("/w"), session=False, nested=False)
+    plain = arguments("bwrap", (), Path("/w"), session=False, nested=False, stderr=7)
     assert not {"--new-session", "--disable-userns"} & set(plain)
 
 
