@@ -116,8 +116,8 @@ class Program:
         self._key = digest_key(directory)
         self._pools = (Pool(pool_part(PoolLimits(), self._of)), Pool(pool_part(_STREAMS, self._of)))
         self._state = _state(settings)
-        self._services = Services(*self._pools, self._state)
-        self._policies = Policies(self._services.adopt(self._services.prepare(settings)))
+        self.services = Services(*self._pools, self._state)
+        self._policies = Policies(self.services.adopt(self.services.prepare(settings)))
         self.reloads = Reloads(running.load or (lambda: self.settings), self._apply, running.say, self._named)
         self._stopping = asyncio.Event()
         self._hurry = asyncio.Event()
@@ -273,7 +273,7 @@ class Program:
         known = frozenset(box.name for box in self.settings.boxes)
         if twice := await self._twice(settings, known):
             raise ReloadRefused("\n".join(twice))
-        prepared = await asyncio.to_thread(self._services.prepare, settings)
+        prepared = await asyncio.to_thread(self.services.prepare, settings)
         fronts, fresh = bind_fronts(settings, self.fronts, make)
         return Change(settings=settings, prepared=prepared, fronts=fronts, fresh=tuple(fresh))
 
@@ -282,7 +282,7 @@ class Program:
         settings = change.settings
 
         def take_over() -> None:
-            self._policies.current = self._services.adopt(change.prepared)
+            self._policies.current = self.services.adopt(change.prepared)
             self.settings, self.fronts = settings, change.fronts
             self._listeners.limits = _limits(settings)
             self._listeners.clients = settings.limits.clients

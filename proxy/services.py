@@ -11,6 +11,7 @@ from addons.gate import Gate
 from addons.policy import Judged, Policy, Relayed, Service, Tunnels
 from grants.endpoint import Endpoint
 from grants.message import Origin
+from grants.secret import Secret
 from proxy.capture import CaptureFile
 from proxy.secrets import EndpointVault, parse_source
 from proxy.settings.model import Assurance, EndpointSettings, Settings, is_written_inside
@@ -128,6 +129,10 @@ class Services:
                 vault.succeed(previous)
         self._vaults, self._gates = vaults, gates
         return Policy.of(services, boxes=boxes, tunnels=_tunnels(settings), broker=broker)
+
+    def values(self) -> frozenset[Secret]:
+        """Every value that was read last."""
+        return frozenset(value for vault in self._vaults.values() for value in vault.current.values())
 
     def _vault(self, name: str, secrets: Mapping[str, str], settings: Settings, problems: list[str]) -> EndpointVault:
         sources = {key: parse_source(text, settings.directory) for key, text in secrets.items()}

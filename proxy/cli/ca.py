@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from proxy.cli import fail
-from proxy.cli.place import CONFIG, installation
+from proxy.cli.place import CONFIG, found, installation
 
 
 @click.command("ca", epilog="Example: grantproxy ca --pem > ca.pem")
@@ -48,7 +48,7 @@ def command(config: Path | None, as_json: bool, pem: bool) -> None:
 
 def _tell_new(state: Path, config: Path | None) -> None:
     """Say that nobody knows this CA yet, and whose it is: another installation's would be read with `-c`."""
-    if config is None and not CONFIG.exists():
+    if config is None and not found():
         whose = f"the user's own, as there is no `{CONFIG}` here; name settings with `-c` for the CA of those"
     else:
         whose = f"that of `{config or CONFIG}`"

@@ -89,6 +89,8 @@ def command(
     except (AddressRefused, StartRefused, FormatRefused) as refused:
         fail(str(refused))
     click.echo(text, nl=False)
+    if config is None and not endpoints:
+        click.echo(f"# the settings are those of {str(CONFIG.absolute())!r}", err=True)
     _tell_direct(settings, box, told.get("NO_PROXY", ""))
     if found.proxy_url is not None and form in ("shell", "dotenv"):
         # Last, so that an `eval` that joins the lines loses nothing by it.

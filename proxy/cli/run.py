@@ -103,6 +103,7 @@ def command(
         fail(str(refused))
     from proxy.run.beside import Wanted
     from proxy.run.isolated import plan
+    from proxy.run.placeholder import held
     from proxy.run.program import NotStarted
     from proxy.run.refused import IsolationRefused
     from proxy.run.sockets import sockets
@@ -116,6 +117,8 @@ def command(
     with ExitStack() as exits:
         try:
             isolation = plan(os.environ, show) if isolate else None
+            if isolation is not None and file != CONFIG:
+                exits.enter_context(held(isolation.work / CONFIG))
             wanted = Wanted(
                 load=load,
                 config=file,

@@ -7,16 +7,17 @@ It has a session of its own, so that no key of the terminal reaches it, and ends
 import os
 import signal
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, final
 
 from proxy.client_env.addresses import AddressRefused, Client, Listening, addresses
+from proxy.run.copies import copies
 from proxy.run.messages import Ready, Tally
 from proxy.run.refused import IsolationRefused
-from proxy.run.served import LOG, Hidden, NothingToServe, hidden, served
-from proxy.secrets.source import SecretUnreadable, parse_source
+from proxy.run.served import LOG, Hidden, NothingToServe, hidden, references, served
+from proxy.secrets.source import ReferenceInvalid, SecretUnreadable, parse_source
 from proxy.settings.model import Listen, TcpListen
 from proxy.undumpable import die_with_parent
 
@@ -150,12 +151,13 @@ def _serve(wanted: Wanted, messages: int) -> int:
 
     def tell(program: Program) -> None:
         nonlocal serving
-        _tell(program, wanted, secret, messages)
+        _tell(program, wanted, _with_copies(secret, program, settings, environment), messages)
         serving = True
 
     try:
         settings = wanted.load()
         secret = hidden(settings, wanted.config, os.environ)
+        environment = dict(os.environ)
         if wanted.work is not None:
             hold(settings, wanted.config, secret, wanted.work, os.environ)
             clean(os.environ, secret.variables, settings.directory.absolute(), wanted.work)
@@ -176,6 +178,23 @@ def _serve(wanted: Wanted, messages: int) -> int:
         if serving:
             os.write(messages, tally.line())
     return 0
+
+
+def _with_copies(secret: Hidden, program: "Program", settings: "Settings", environment: Mapping[str, str]) -> Hidden:
+    """What the program may not see, with the variables that hold what comes from a file or a command; those are told.
+    What is not served, as the broker's, is only read where it is a file."""
+    values = [*program.services.values()]
+    for text in references(settings):
+        if text.startswith("file:"):
+            try:
+                values.append(parse_source(text, settings.directory).read())
+            except (SecretUnreadable, ReferenceInvalid):  # what is served has been read
+                continue
+    also = copies(environment, values, secret.variables)
+    for name in also:
+        sys.stderr.write(f"warning: `{name}` is left out too: it holds a secret that comes from a file or a command\n")
+    sys.stderr.flush()
+    return replace(secret, variables=secret.variables | frozenset(also))
 
 
 def _tell(program: "Program", wanted: Wanted, secret: Hidden, messages: int) -> None:

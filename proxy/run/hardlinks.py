@@ -1,4 +1,4 @@
-"""Files with a second name in the working directory. A mount protects a name, and not the file behind it.
+"""Files with a second name where an isolated program sees it. A mount protects a name, and not the file behind it.
 
 Such a name can only have been there before: no link is made from one mount to another (link(2), EXDEV).
 """
@@ -11,13 +11,13 @@ from pathlib import Path
 from proxy.run.ways import real, under
 
 
-def second_name(files: Iterable[str | Path], work: Path, protected: Sequence[Path]) -> tuple[Path, Path] | None:
-    """The first of `files` that has another name in `work`, outside of `protected`, and that name."""
+def second_name(files: Iterable[str | Path], place: Path, protected: Sequence[Path]) -> tuple[Path, Path] | None:
+    """The first of `files` that has another name in `place`, outside of `protected`, and that name."""
     wanted = {key: Path(file) for file in files if (key := _key(file)) is not None}
     if not wanted:
         return None
     own = {real(file) for file in wanted.values()}
-    for path in _walk(work, protected):
+    for path in _walk(place, protected):
         key = _key(path)
         if key in wanted and path not in own:
             return wanted[key], path
@@ -34,6 +34,8 @@ def _key(file: str | Path) -> tuple[int, int] | None:
 
 
 def _walk(place: Path, protected: Sequence[Path]) -> Iterator[Path]:
+    if not place.is_dir() and place not in protected:
+        yield place
     for folder, folders, names in os.walk(place):
         folders[:] = [name for name in folders if not any(under(Path(folder, name), tree) for tree in protected)]
         for name in names:

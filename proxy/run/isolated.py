@@ -20,15 +20,18 @@ from typing import Final, final
 
 from proxy.run import bubblewrap, seccomp, unshare
 from proxy.run.code import hold_code, trees
+from proxy.run.configuration import copied
+from proxy.run.homes import hold_trees, homes
 from proxy.run.inside import GROUP
 from proxy.run.messages import Ready
+from proxy.run.mounts import Mount
 from proxy.run.program import Signals, Started, not_started, start
 from proxy.run.refused import IsolationRefused
 from proxy.run.streams import Streams
 from proxy.run.terminal import Terminal
 from proxy.run.view import Wish, hold_work, view
 from proxy.run.visible import differs, not_seen
-from proxy.run.ways import leads_into, real, under
+from proxy.run.ways import leads_into, links_in, real, under
 
 TOOLS: Final = ("bwrap", "unshare")
 """What can make the namespaces, the better one first."""
@@ -78,27 +81,39 @@ def plan(base: Mapping[str, str], show: Sequence[Path]) -> Isolation:
     if sys.platform != "linux":
         raise IsolationRefused(f"--isolate needs the namespaces of Linux, and this is {sys.platform}; leave it out")
     work = Path(os.path.realpath(Path.cwd()))
-    home = Path(os.path.realpath(Path.home()))
-    hold_work(work, home, trees())
+    known = homes()
+    for home in known:
+        hold_work(work, home, trees())
+    hold_trees(trees(), known)
     ours = hold_code(work, base)
     names = [name for name in base.get("PATH", os.defpath).split(os.pathsep) if name[:1] == "/"]
     search = os.pathsep.join(name for name in names if not leads_into(Path(name), work))
     written = tuple(Path(os.path.abspath(path.expanduser())) for path in show)
     shown = tuple(map(real, written))
+    for path in written:
+        if (link := links_in(path, work)) is not None:
+            raise IsolationRefused(
+                f"`{path}` is shown by the link `{link}`, which is in the working directory and which the program "
+                "could lead elsewhere for the next start; show what it leads to"
+            )
     for path in shown:
         if under(Path("/proc"), path) or any(under(path, Path(place)) for place in ("/proc", "/dev")):
             raise IsolationRefused(
                 f"`{path}` cannot be shown, as there is one of the program's own; show what it needs"
             )
     here = Path(base.get("PWD", work))
-    named = (Path.home(), *([here] if here.is_absolute() and real(here) == work else []), *written)
+    named = (
+        Path.home(),
+        *([here] if here.is_absolute() and real(here) == work else []),
+        *written,
+    )
     for name in TOOLS:
         if (tool := shutil.which(name, path=search)) is not None and not leads_into(Path(tool), work):
             return Isolation(
                 tool=tool,
                 bubble=name == "bwrap",
                 work=work,
-                home=home,
+                home=known[0],
                 ours=ours,
                 show=shown,
                 named=named,
@@ -158,9 +173,18 @@ class Isolated(Started):
 
 
 def start_isolated(
-    isolation: Isolation, arguments: Sequence[str], environment: Mapping[str, str], ready: Ready, signals: Signals
+    isolation: Isolation,
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    ready: Ready,
+    signals: Signals,
+    *,
+    place: Path,
 ) -> Isolated:
     """Start the program.
+
+    Args:
+        place: a directory of the user's own that is there as long as the program is.
 
     Raises:
         IsolationRefused: the machine does not let us.
@@ -169,7 +193,8 @@ def start_isolated(
     session = not _may_share_terminal()
     forwards = [(port, path, _INSIDE / f"{port}.sock") for port, path in ready.forwards]
     script = Path(__file__).with_name("inside.py")
-    mounts = view(_wish(isolation, ready, [(script, _INSIDE / "inside.py"), *((a, b) for _, a, b in forwards)]))
+    extra = [(script, _INSIDE / "inside.py"), *((a, b) for _, a, b in forwards)]
+    mounts = view(_wish(isolation, ready, extra, copied(place / "etc")))
     if (other := differs(arguments[0], environment.get("PATH", os.defpath), mounts)) is not None:
         with contextlib.suppress(OSError):
             sys.stderr.write(f"{other}\n")
@@ -243,7 +268,7 @@ def _await(control: socket.socket, errors: int, process: "subprocess.Popen[bytes
     raise IsolationRefused(f"this machine does not isolate: {said[-1] if said else f'`{tool}` ended'}; {_REMEDY}")
 
 
-def _wish(isolation: Isolation, ready: Ready, extra: Sequence[tuple[Path, Path]]) -> Wish:
+def _wish(isolation: Isolation, ready: Ready, extra: Sequence[tuple[Path, Path]], etc: tuple[Mount, ...]) -> Wish:
     return Wish(
         work=isolation.work,
         home=isolation.home,
@@ -253,6 +278,7 @@ def _wish(isolation: Isolation, ready: Ready, extra: Sequence[tuple[Path, Path]]
         rules=ready.hidden.rules,
         secrets=ready.hidden.files,
         state=ready.state,
+        etc=etc,
         trust=ready.trust.bundle.parent,
         named=isolation.named,
         extra=tuple((inside, source) for source, inside in extra),

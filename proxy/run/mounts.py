@@ -8,11 +8,12 @@ from typing import final
 @final
 @dataclass(frozen=True, slots=True)
 class Show:
-    """`source`, as on the host, at `path`."""
+    """`source`, as on the host, at `path`. `copied`: it is a copy of what is at `path` on the host."""
 
     path: Path
     source: Path
     writable: bool = False
+    copied: bool = False
 
 
 @final

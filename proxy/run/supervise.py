@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, final
 
 from proxy.run.beside import GRACE_SECONDS, Beside, Wanted
@@ -18,6 +19,7 @@ from proxy.run.environment import HOST_SOCKETS, environment
 from proxy.run.isolated import Isolation, start_isolated
 from proxy.run.messages import Ready
 from proxy.run.program import NOT_EXECUTABLE, NOT_FOUND, PASSED_ON, NotStarted, Signals, Started, exit_code, start
+from proxy.run.refused import IsolationRefused
 
 _END_SECONDS: Final = GRACE_SECONDS + 7.0
 """Grace, then what it takes to cut what still runs."""
@@ -52,7 +54,7 @@ def run(command: Command, wanted: Wanted, base: Mapping[str, str]) -> int:
             say(f"warning: `{name}` is left out too: it holds the value of `{source}`, which is a secret's")
         signals = Signals()
         try:
-            program = _start(command, found.variables, ready, signals)
+            program = _start(command, found.variables, ready, signals, wanted.sockets)
             code = _attend(program, beside, signals)
             _end(beside, signals)
         finally:
@@ -88,10 +90,14 @@ def say(line: str) -> None:
         pass
 
 
-def _start(command: Command, variables: Mapping[str, str], ready: Ready, signals: Signals) -> Started:
+def _start(
+    command: Command, variables: Mapping[str, str], ready: Ready, signals: Signals, place: Path | None
+) -> Started:
     if command.isolation is None:
         return Started(start(command.arguments, variables, signals))
-    return start_isolated(command.isolation, command.arguments, variables, ready, signals)
+    if place is None:
+        raise IsolationRefused("an isolated program needs a directory of its own")
+    return start_isolated(command.isolation, command.arguments, variables, ready, signals, place=place)
 
 
 def _attend(program: Started, beside: Beside, signals: Signals) -> int:

@@ -15,8 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, final
 
-from proxy.run import configuration, kernel
+from proxy.run import kernel
+from proxy.run.closed import closed
+from proxy.run.configuration import ETC
+from proxy.run.hardlinks import second_name
+from proxy.run.kernel import NOTHING
 from proxy.run.mounts import Empty, Link, Mount, Show
+from proxy.run.placeholder import NAME, is_placeholder
 from proxy.run.refused import IsolationRefused
 from proxy.run.visible import covering, shown
 from proxy.run.ways import links_in, passed, real, under
@@ -41,6 +46,7 @@ class Wish:
         work: the working directory.
         home: the user's home.
         show: further paths, read-only.
+        etc: what shows the configuration, see `proxy.run.configuration`.
         interpreter: where our own Python is, which runs inside.
         ours: the directories of our own code.
         rules: files that decide, see `Hidden.rules`.
@@ -60,6 +66,7 @@ class Wish:
     state: Path
     trust: Path
     extra: tuple[tuple[Path, Path], ...]
+    etc: tuple[Mount, ...]
     named: tuple[Path, ...] = ()
 
 
@@ -72,24 +79,29 @@ def view(wish: Wish) -> tuple[Mount, ...]:
     hold_work(wish.work, wish.home)
     _hold_state(wish)
     _hold_links(wish)
-    mounts: list[Mount] = [*kernel.masks(), *_system(), *configuration.private()]
+    _hold_default(wish)
+    mounts: list[Mount] = [*kernel.masks(), *_system(), *wish.etc]
     mounts += [*(Empty(Path(path)) for path in _OWN), Empty(Path("/var/tmp"))]  # noqa: S108
     if wish.home != Path("/"):
         mounts.append(Empty(wish.home))
     for path in (*wish.interpreter, *wish.show):
         if not path.exists():
             raise IsolationRefused(f"`{path}` is to be shown and does not exist; make it, or leave it out")
-        if not shown(path, mounts):
+        if path == wish.work:
+            raise IsolationRefused(f"`{path}` is the working directory, which is writable; leave it out of --show")
+        if not shown(path, mounts) and not under(path, wish.work):
             mounts.append(Show(path, path))
     mounts.append(Show(wish.work, wish.work, writable=True))
     mounts += _links(wish, tuple(mounts))
-    for path in dict.fromkeys(map(real, (*wish.rules, *wish.ours))):
+    for path in dict.fromkeys(map(real, (*wish.rules, wish.work / NAME, *wish.ours, *wish.show))):
         if path.exists() and under(path, wish.work):
-            mounts += [*_pinned(path, wish.work), Show(path, path)]
-    for path in dict.fromkeys((real(wish.state), *_closed(wish, tuple(mounts)))):
+            source = NOTHING if is_placeholder(path) else path
+            mounts += [*_pinned(path, wish.work, mounts), Show(path, source)]
+    needed = (wish.work, *wish.interpreter, *(Path("/") / name for name in SYSTEM))
+    for path in dict.fromkeys((real(wish.state), *closed(wish.secrets, wish.work, needed, mounts))):
         if isinstance(covering(path, mounts), Show):
             if under(path, wish.work):
-                mounts += _pinned(path, wish.work)
+                mounts += _pinned(path, wish.work, mounts)
             mounts.append(Empty(path, closed=True))
     mounts.append(Show(wish.trust, wish.trust))
     mounts += [Show(inside, source) for inside, source in wish.extra]
@@ -128,17 +140,29 @@ def _hold_state(wish: Wish) -> None:
 
 def _hold_links(wish: Wish) -> None:
     """A link in the working directory can be made to lead elsewhere, and no mount protects it."""
-    for path in (*wish.rules, *wish.secrets, wish.state):
+    for path in (*wish.rules, wish.work / NAME, *wish.secrets, wish.state):
         if (place := links_in(path.absolute(), wish.work)) is not None:
             raise IsolationRefused(
                 f"`{place}` is a link in the working directory, which the program could lead elsewhere; "
-                "name what it leads to in the settings"
+                "name what it leads to in the settings, or make it no link"
             )
+
+
+def _hold_default(wish: Wish) -> None:
+    """The settings that commands find by their name there, used now or not."""
+    names = second_name((wish.work / NAME,), wish.work, wish.ours)
+    if names is not None:
+        raise IsolationRefused(
+            f"`{names[0]}` has a second name in the working directory, `{names[1]}` (a hard link), by which the "
+            "program could change it; remove that name, or make it a copy"
+        )
 
 
 def _system() -> Iterator[Mount]:
     for name in SYSTEM:
         path = Path("/") / name
+        if path == ETC:
+            continue
         if path.is_symlink():
             yield Link(path, os.readlink(path))
         elif path.is_dir():
@@ -155,23 +179,11 @@ def _links(wish: Wish, mounts: Sequence[Mount]) -> Iterator[Mount]:
             yield Link(place, os.readlink(place))
 
 
-def _closed(wish: Wish, mounts: Sequence[Mount]) -> Iterator[Path]:
-    """The directory of each secret that would be seen. Not the file alone: one that is put in its place by a rename, as
-    tools that replace secrets do, would come out from under a mount of the file."""
-    needed = (wish.work, *wish.interpreter, *(Path("/") / name for name in SYSTEM))
-    for file in wish.secrets:
-        for path in dict.fromkeys((Path(os.path.normpath(file)), real(file))):
-            if not isinstance(covering(real(path.parent), mounts), Show):
-                continue
-            if any(under(place, path.parent) for place in needed):
-                raise IsolationRefused(
-                    f"the secret `{path}` is in a directory that the program needs; move it into one of its own"
-                )
-            yield real(path.parent)
-
-
-def _pinned(path: Path, work: Path) -> Iterator[Mount]:
-    """The directories between the two, each as it is, as mounts of their own: those cannot be renamed."""
+def _pinned(path: Path, work: Path, mounts: Sequence[Mount]) -> Iterator[Mount]:
+    """The directories between the two, each as it is, as mounts of their own: those cannot be renamed. In what is
+    read-only nothing can be."""
     for parent in reversed(path.parents):
         if parent != work and under(parent, work):
-            yield Show(parent, parent, writable=True)
+            around = covering(parent, mounts)
+            if not isinstance(around, Show) or around.writable:
+                yield Show(parent, parent, writable=True)

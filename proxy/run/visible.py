@@ -3,6 +3,7 @@ but for looking at files."""
 
 import os
 import shutil
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,7 +21,17 @@ def covering(path: Path, mounts: Sequence[Mount]) -> Mount | None:
 def shown(path: Path, mounts: Sequence[Mount]) -> bool:
     """Whether a real path is what it is on the host: a mount may also put nothing over it."""
     mount = covering(path, mounts)
+    if isinstance(mount, Show) and mount.copied:
+        return _in_copy(mount.source / path.relative_to(mount.path))
     return isinstance(mount, Show) and mount.path == mount.source
+
+
+def _in_copy(path: Path) -> bool:
+    """Whether it was copied: what is private stands there as a file without rights."""
+    try:
+        return stat.S_IMODE(path.lstat().st_mode) != 0
+    except OSError:
+        return False
 
 
 def seen(path: Path, mounts: Sequence[Mount]) -> bool:

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from support.certificates import Certificates
+from support.isolation import TOOLS, only
 from support.runs import CALL, COUNTS, ROOT, SPECIFICATION, TOKEN, Runs, end, issues, wait_for
 from support.upstream import DarkPort, Upstream
 
@@ -28,8 +29,6 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="isolation is Li
 PROBE = Path(__file__).with_name("probe.py")
 GRANT = f"undeclaredHeaders: strip\n{SPECIFICATION.read_text()}"
 KEY = "key-0123456789-ghijkl"
-BWRAP = ["bwrap", "--ro-bind", "/", "/", "--unshare-user", "--unshare-net", "--unshare-pid", "--proc", "/proc", "true"]
-UNSHARE = ["unshare", "--user", "--map-current-user", "--keep-caps", "--net", "--pid", "--mount", "--fork", "true"]
 
 WITH_A_KEY = """
 import ctypes, os, sys
@@ -40,25 +39,6 @@ libc.syscall(ctypes.c_long(int(number) - 2), b"user", name.encode(), b"secret", 
 os.execvp(command[0], command)
 """
 """Runs a command with a session keyring that has a key in it: add_key(2) stands two before keyctl(2)."""
-
-
-def works(command: list[str]) -> bool:
-    """Whether this machine lets the tool do its work at all."""
-    if shutil.which(command[0]) is None:
-        return False
-    return subprocess.run(command, capture_output=True, check=False).returncode == 0
-
-
-def tool(name: str, command: list[str]) -> Any:
-    reason = f"{name} is not installed, or user namespaces are not allowed here"
-    return pytest.param(name, id=name, marks=pytest.mark.skipif(not works(command), reason=reason))
-
-
-TOOLS = [tool("bwrap", BWRAP), tool("unshare", UNSHARE)]
-
-
-def only(name: str) -> str:
-    return f"from proxy.run import isolated\nisolated.TOOLS = ({name!r},)"
 
 
 @dataclass(frozen=True, slots=True)

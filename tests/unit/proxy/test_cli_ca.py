@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from proxy.cli.ca import command
+from proxy.run.placeholder import MARK
 from proxy.tls.ca import load_ca
 
 
@@ -47,10 +48,21 @@ def test_a_new_ca_is_told(state: Path, file: str | None, arguments: list[str], s
     if file is not None:
         Path(file).write_text(SETTINGS)
     first = _run("--json", *arguments)
-    assert first.stderr.startswith("notice: a new CA was made in the state directory `")
+    named = f"notice: the settings are those of `{Path('grantproxy.yaml').absolute()}`\n"
+    before = named if file == "grantproxy.yaml" else ""
+    assert first.stderr.startswith(f"{before}notice: a new CA was made in the state directory `")
     assert says in first.stderr
     assert json.loads(first.stdout)["sha256"]
-    assert _run("--json", *arguments).stderr == ""
+    assert _run("--json", *arguments).stderr == before
+
+
+def test_a_held_name_is_no_settings(state: Path) -> None:
+    """What only holds the name while an isolated program runs here."""
+    Path("grantproxy.yaml").write_bytes(MARK)
+    result = _run()
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.startswith(f"{state / 'ca.pem'}\n")
+    assert "as there is no `grantproxy.yaml` here" in result.stderr
 
 
 def test_json_is_for_programs(state: Path) -> None:

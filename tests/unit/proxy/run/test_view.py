@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from proxy.run.bubblewrap import arguments, can_forbid_nesting
-from proxy.run.configuration import private
+from proxy.run.configuration import copied
 from proxy.run.kernel import MASKED, masks
 from proxy.run.mounts import Empty, Link, Mount, Show
+from proxy.run.placeholder import MARK
 from proxy.run.refused import IsolationRefused
 from proxy.run.view import Wish, hold_work, view
+from proxy.run.visible import covering, shown
 
 
 def wish(root: Path, **changes: object) -> Wish:
@@ -30,6 +32,7 @@ def wish(root: Path, **changes: object) -> Wish:
         "state": root / "state",
         "trust": root / "state" / "trust",
         "extra": (),
+        "etc": (Show(Path("/etc"), root / "etc", copied=True),),
     }
     return Wish(**{**values, **changes})  # type: ignore[arg-type]
 
@@ -78,10 +81,11 @@ def test_what_is_masked_of_the_kernel(tmp_path: Path) -> None:
     ],
 )
 def test_configuration_is_what_everybody_may_read(tmp_path: Path, name: str, mode: int, covered: bool) -> None:
-    """Files, directories, sockets and pipes of `/etc`, at any depth."""
-    (tmp_path / "conf").mkdir(mode=0o755)
-    (tmp_path / "closed").mkdir(mode=0o700)
-    path = tmp_path / name
+    """Files, directories, sockets and pipes of `/etc`, at any depth: what is covered stands there without a byte."""
+    etc, copy = tmp_path / "etc", tmp_path / "copy"
+    (etc / "conf").mkdir(parents=True, mode=0o755)
+    (etc / "closed").mkdir(mode=0o700)
+    path = etc / name
     if stat.S_ISLNK(mode):
         path.symlink_to("/dev/zero")
     elif stat.S_ISSOCK(mode):
@@ -90,12 +94,38 @@ def test_configuration_is_what_everybody_may_read(tmp_path: Path, name: str, mod
     elif stat.S_ISFIFO(mode):
         os.mkfifo(path)
     else:
-        path.touch()
+        path.write_text("text")
         path.chmod(mode)
-    places = {mount.path for mount in private(tmp_path)} - (
-        {tmp_path / "closed"} if name != "closed/key.pem" else set()
-    )
-    assert bool(places) is covered
+    mounts = copied(copy, etc)
+    assert mounts == (Show(etc, copy, copied=True), Empty(etc / "closed", closed=True))
+    assert shown(path, mounts) is not covered
+    made = copy / name
+    assert list((copy / "closed").iterdir()) == []
+    if made.is_symlink():
+        assert os.readlink(made) == "/dev/zero"
+    elif name != "closed/key.pem":
+        assert made.is_file()
+        assert made.stat().st_size == (0 if covered else 4)
+        assert stat.S_IMODE(made.stat().st_mode) == (0 if covered else mode)
+
+
+def test_configuration_that_comes_later(tmp_path: Path) -> None:
+    """What is put into `/etc`, or in the place of something there, while the program runs is not seen."""
+    etc, copy = tmp_path / "etc", tmp_path / "copy"
+    (etc / "conf").mkdir(parents=True)
+    (etc / "conf" / "open").write_text("before")
+    copied(copy, etc)
+    (etc / "conf" / "new").write_text("private")
+    (etc / "new").write_text("private")
+    os.replace(etc / "new", etc / "conf" / "open")
+    assert sorted(path.name for path in copy.rglob("*")) == ["conf", "open"]
+    assert (copy / "conf" / "open").read_text() == "before"
+
+
+def test_configuration_that_cannot_be_copied(tmp_path: Path) -> None:
+    """It is refused, as half of it could be what matters."""
+    with pytest.raises(IsolationRefused, match=r"cannot be made in .* make room there"):
+        copied(tmp_path / "absent" / "copy", tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -106,13 +136,13 @@ def test_configuration_is_what_everybody_may_read(tmp_path: Path, name: str, mod
         pytest.param("home/token", None, id="in-the-home"),
     ],
 )
-@pytest.mark.parametrize("shown", [True, False])
-def test_directories_with_secrets_are_closed(tmp_path: Path, secret: str, closed: str | None, shown: bool) -> None:
+@pytest.mark.parametrize("around", [True, False])
+def test_directories_with_secrets_are_closed(tmp_path: Path, secret: str, closed: str | None, around: bool) -> None:
     """The directory of each secret that would be seen is empty and stays so, also where somebody shows what is around
     it."""
-    made = wish(tmp_path, secrets=(tmp_path / secret,), show=(tmp_path / "elsewhere",) if shown else ())
+    made = wish(tmp_path, secrets=(tmp_path / secret,), show=(tmp_path / "elsewhere",) if around else ())
     mounts = view(made)
-    wanted = closed or ("elsewhere/keys" if shown and secret.startswith("elsewhere") else None)
+    wanted = closed or ("elsewhere/keys" if around and secret.startswith("elsewhere") else None)
     shut = {mount.path for mount in mounts if mount == Empty(mount.path, closed=True)}
     assert sorted(path for path in shut if path.is_relative_to(tmp_path)) == ([tmp_path / wanted] if wanted else [])
 
@@ -130,6 +160,7 @@ def test_directories_with_secrets_are_closed(tmp_path: Path, secret: str, closed
         pytest.param({"secrets": ("work/token",)}, "move it into one of its own", id="secret-beside-the-work"),
         pytest.param({"secrets": ("/etc/token",)}, "move it into one of its own", id="secret-in-etc"),
         pytest.param({"show": ("absent",)}, "does not exist", id="show-nothing"),
+        pytest.param({"show": ("work",)}, "is the working directory, which is writable", id="show-the-work"),
     ],
 )
 def test_what_leaves_no_way(tmp_path: Path, changes: dict[str, object], says: str) -> None:
@@ -224,6 +255,112 @@ def test_links_are_made_again(tmp_path: Path, named: str, links: dict[str, str])
         (tmp_path / name).symlink_to(target)
     found = {mount for mount in view(made) if isinstance(mount, Link) and mount.path.is_relative_to(tmp_path)}
     assert found == {Link(tmp_path / name, target) for name, target in links.items()}
+
+
+@pytest.mark.parametrize(
+    ("what", "name", "writable"),
+    [
+        pytest.param({}, "work/vendor/a", False, id="itself"),
+        pytest.param({}, "work/other", True, id="beside-it"),
+        pytest.param({"rules": ("work/vendor/conf/a.yaml",)}, "work/vendor/a", False, id="rules-in-it"),
+        pytest.param({"rules": ("work/vendor/conf/a.yaml",)}, "work/vendor/conf/b", False, id="beside-rules-in-it"),
+        pytest.param({"secrets": ("work/vendor/conf/token",)}, "work/vendor/a", False, id="secrets-in-it"),
+        pytest.param({"state": "work/vendor/conf"}, "work/vendor/a", False, id="state-in-it"),
+        pytest.param({"show": ("work/vendor", "work/vendor/conf")}, "work/vendor/a", False, id="twice"),
+        pytest.param({"show": ("work/vendor/conf", "work/vendor")}, "work/vendor/conf/a", False, id="inner-first"),
+    ],
+)
+def test_what_is_shown_of_the_work_is_read_only(
+    tmp_path: Path, what: dict[str, object], name: str, writable: bool
+) -> None:
+    """As all that is shown, whatever is protected in it."""
+    (tmp_path / "work" / "vendor" / "conf").mkdir(parents=True)
+    for file in ("a.yaml", "token"):
+        (tmp_path / "work" / "vendor" / "conf" / file).touch()
+    given = {"show": ("work/vendor",), **what}
+    mounts = view(
+        wish(
+            tmp_path,
+            **{
+                key: tuple(tmp_path / text for text in value) if isinstance(value, tuple) else tmp_path / str(value)
+                for key, value in given.items()
+            },
+        )
+    )
+    mount = covering(tmp_path / name, mounts)
+    assert isinstance(mount, Show)
+    assert mount.writable is writable
+
+
+@pytest.mark.parametrize(
+    ("content", "source"),
+    [(b"proxy: 127.0.0.1:0", None), (MARK, Path("/dev/null")), (MARK + b"x", None)],
+    ids=["settings", "placeholder", "more-than-that"],
+)
+def test_settings_that_are_not_used(tmp_path: Path, content: bytes, source: Path | None) -> None:
+    """What the next command would find by its name is read-only, though this one has its settings elsewhere."""
+    made = wish(tmp_path)
+    file = tmp_path / "work" / "grantproxy.yaml"
+    file.write_bytes(content)
+    assert covering(file, view(made)) == Show(file, source or file)
+    os.link(file, tmp_path / "work" / "second")
+    with pytest.raises(IsolationRefused, match="a hard link"):
+        view(made)
+    (tmp_path / "work" / "second").unlink()
+    file.rename(tmp_path / "elsewhere" / "a.yaml")
+    file.symlink_to(tmp_path / "elsewhere" / "a.yaml")
+    with pytest.raises(IsolationRefused, match="is a link in the working directory"):
+        view(made)
+
+
+VERSIONS = [
+    pytest.param("sh/current/token", {"sh/current": "data/v1"}, "come to by the link", id="a-version"),
+    pytest.param("now/token", {"now": "sh/data/v1"}, "come to by the link", id="a-version-from-outside"),
+    pytest.param("sh/now/token", {"sh/now": "../other/v1"}, "come to by the link", id="a-version-outside"),
+    pytest.param("sh/data/v1/token", {}, None, id="no-link"),
+    pytest.param("sh/data/v1/now", {"sh/data/v1/now": "token"}, None, id="link-in-the-closed-directory"),
+    pytest.param("other/v1/token", {"sh/now": "../other/v1"}, None, id="another-way"),
+    pytest.param("sh/data/token", {"sh/data/token": "..now/token", "sh/data/..now": "v1"}, None, id="closed-around"),
+    pytest.param("other/now/token", {"other/now": "v1"}, None, id="not-shown"),
+    pytest.param("sh/data/v1", {}, "is shown itself", id="itself"),
+]
+
+
+@pytest.mark.parametrize(("secret", "links", "says"), VERSIONS)
+def test_versions_of_secrets(tmp_path: Path, secret: str, links: dict[str, str], says: str | None) -> None:
+    """Where a link leads to the secret, what it leads to next must not be seen either."""
+    for name in ("sh/data/v1", "other/v1"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "token").touch()
+    for name, target in links.items():
+        (tmp_path / name).symlink_to(target)
+    made = wish(tmp_path, show=(tmp_path / "sh",), secrets=(tmp_path / secret,))
+    if says == "is shown itself":
+        made = wish(tmp_path, show=(tmp_path / "sh/data/v1/token",), secrets=(tmp_path / "sh/data/v1/token",))
+    if says is None:
+        assert not shown(Path(os.path.realpath(tmp_path / secret)), view(made))
+        return
+    with pytest.raises(IsolationRefused, match=says):
+        view(made)
+
+
+@pytest.mark.parametrize(
+    ("show", "refused"),
+    [("sh", True), ("sh/deep/copy", True), ("other", False)],
+    ids=["tree", "file", "elsewhere"],
+)
+def test_second_names_of_secrets_that_are_shown(tmp_path: Path, show: str, refused: bool) -> None:
+    """A hard link below a path that is shown gives what the closed directory hides."""
+    for name in ("sh/deep", "other", "keys"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "keys" / "token").touch()
+    os.link(tmp_path / "keys" / "token", tmp_path / "sh" / "deep" / "copy")
+    made = wish(tmp_path, show=(tmp_path / show,), secrets=(tmp_path / "keys" / "token",))
+    if not refused:
+        view(made)
+        return
+    with pytest.raises(IsolationRefused, match=r"has a second name, .*sh/deep/copy"):
+        view(made)
 
 
 def test_rules_elsewhere_need_no_mount(tmp_path: Path) -> None:
