@@ -1,27 +1,24 @@
 """Our own code beside an isolated program: what it could change of that would run outside, at the next start.
 
 The installation and its packages are read-only where they are in the working directory. Everything else is refused: a
-place of modules that is in the working directory or around it, or is come to by a link in there, a second name in there
-of one of our files (a hard link, as some installers make them), and a variable by which the loader or Python takes code
-from there.
+place of modules that is in the working directory or around it, or is come to by a link in there, whether it exists or
+not, a second name in there of one of our files (a hard link, as some installers make them), a link to there among them,
+the name by which we were started, and a variable by which the loader or Python takes code from there.
 """
 
-import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from proxy.run.hardlinks import second_name
+from proxy.run.loading import hold_variables
 from proxy.run.refused import IsolationRefused
-from proxy.run.ways import leads_into, passed, real, under
+from proxy.run.sites import files, places
+from proxy.run.ways import passed, real, under
 
-LOADING: Final = (
-    *("LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT", "GCONV_PATH", "LOCPATH", "PYTHONHOME", "PYTHONPYCACHEPREFIX"),
-    *("OPENSSL_CONF", "OPENSSL_MODULES", "OPENSSL_ENGINES", "SSL_CERT_FILE", "SSL_CERT_DIR"),
-)
-"""Variables by which code, or what TLS trusts, comes into our own process."""
-_CODE: Final = (".py", ".pyc", ".so", ".pth")
+_NO_FILE: Final = ("", "-", "-c", "-m")
+"""What stands for a program's name where Python was given none."""
 _ELSEWHERE: Final = "run a `grantproxy` that is installed elsewhere, or change into another directory"
 
 
@@ -45,21 +42,33 @@ def hold_code(work: Path, environment: Mapping[str, str], path: Sequence[str] | 
     Raises:
         IsolationRefused: something of it cannot be made so.
     """
-    _hold_variables(work, environment)
+    hold_variables(work, environment)
     installed = (*trees(), *packages())
-    places = tuple(Path(os.path.abspath(name)) for name in (sys.path if path is None else path))
-    for place in places:
+    found = dict.fromkeys(places(work, environment) if path is None else (work / name for name in path))
+    for place in found:
         if under(work, real(place)) or _changeable(place, work, installed):
             raise IsolationRefused(
                 f"grantproxy's Python takes modules from `{place}`, where the program could put some that run outside "
                 "at the next start; call `grantproxy` instead of `python -m`, set PYTHONPATH for the program alone "
-                f"(`-- env PYTHONPATH=… COMMAND`), or {_ELSEWHERE}"
+                f"(`-- env PYTHONPATH=… COMMAND`), take it out of the `.pth` file that names it, or {_ELSEWHERE}"
             )
     if _changeable(Path(sys.executable), work, installed):
         raise IsolationRefused(
             f"grantproxy's Python is run by `{sys.executable}`, which the program could lead elsewhere; {_ELSEWHERE}"
         )
-    names = second_name(_files(places), work, installed)
+    if sys.argv[0] not in _NO_FILE and _changeable(work / sys.argv[0], work, installed):
+        raise IsolationRefused(
+            f"grantproxy was started as `{sys.argv[0]}`, which the program could replace, or lead elsewhere; "
+            f"{_ELSEWHERE}"
+        )
+    modules = list(files(found))
+    for entry in modules:
+        if entry.is_symlink() and _changeable(Path(entry.path), work, installed):
+            raise IsolationRefused(
+                f"`{entry.path}`, of which grantproxy's Python takes modules, is a link into the working directory, "
+                f"where the program could change them; {_ELSEWHERE}"
+            )
+    names = second_name((entry.path for entry in modules), work, installed)
     if names is not None:
         raise IsolationRefused(
             f"`{names[0]}`, which grantproxy runs, has a second name in the working directory, `{names[1]}`, by which "
@@ -76,21 +85,3 @@ def _changeable(path: Path, work: Path, installed: Sequence[Path]) -> bool:
         and not any(under(place, tree) or (under(tree, place) and not place.is_symlink()) for tree in installed)
         for place in passed(path)
     )
-
-
-def _hold_variables(work: Path, environment: Mapping[str, str]) -> None:
-    for name in LOADING:
-        for text in environment.get(name, "").replace(" ", os.pathsep).split(os.pathsep):
-            if text and leads_into(Path(os.path.abspath(text)), work):
-                raise IsolationRefused(
-                    f"`{name}` leads into the working directory, so that the program could put code into grantproxy; "
-                    f"set it for the program alone (`-- env {name}=… COMMAND`)"
-                )
-
-
-def _files(places: Sequence[Path]) -> Iterator[str]:
-    """What modules are made of. A directory that is no identifier is no package."""
-    for place in places:
-        for folder, folders, names in os.walk(place):
-            folders[:] = [name for name in folders if name.isidentifier()]
-            yield from (f"{folder}/{name}" for name in names if name.endswith(_CODE))

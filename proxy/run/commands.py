@@ -1,8 +1,9 @@
 """`exec:` secrets beside an isolated program: they run outside, so nothing of them may be its to change.
 
 That is where they run, PATH, the program through every link, the interpreter that its first line names, and whatever an
-argument names. Variables that lead into the working directory (PYTHONPATH, NODE_OPTIONS, GIT_CONFIG and the like) are
-taken out of their environment.
+argument names, also as a shell would read it. What a script of the operator's own names is not looked at. Variables
+that lead into the working directory (PYTHONPATH, NODE_OPTIONS, GIT_CONFIG and the like) are taken out of their
+environment.
 """
 
 import os
@@ -13,7 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from proxy.run.refused import IsolationRefused
-from proxy.run.ways import leads_into, names_in
+from proxy.run.ways import leads_into
+from proxy.run.words import directories_in, names_in, unclear
 from proxy.secrets.source import ExecSource
 
 _FIRST_LINE: Final = re.compile(rb"#!\s*([^\n]{1,1024})")
@@ -44,18 +46,28 @@ def hold_command(source: ExecSource, work: Path, environment: Mapping[str, str])
                 f"the `exec:` command `{name}` leads to `{file}` in the working directory, where the program may "
                 f"change it; {_PLACE_OF_ITS_OWN}"
             )
+    variables = {**environment, "PWD": str(source.directory)}  # as a shell sets it
+    seen = [place for text in source.arguments for place in directories_in(text, source.directory, work, variables)]
+    directories = dict.fromkeys((source.directory, *seen))
     for number, argument in enumerate(source.arguments):
-        if names_in(argument, source.directory, work):
+        if names_in(argument, directories, work, variables):
             raise IsolationRefused(
                 f"argument {number} of the `exec:` command `{name}` names something in the working directory, which "
                 f"the program may change; {_PLACE_OF_ITS_OWN}"
+            )
+        if unclear(argument, variables):
+            raise IsolationRefused(
+                f"argument {number} of the `exec:` command `{name}` has a part that only a shell fills in (`$(…)`, "
+                "`${…}`, a backtick, a variable in a path that is not set), so that it may lead to what the program "
+                "may change; write it out, or put it into a script outside of the working directory"
             )
 
 
 def clean(environment: MutableMapping[str, str], keep: Collection[str], directory: Path, work: Path) -> None:
     """Take out every variable that names something in the working directory, but for those in `keep`."""
+    variables = {**environment, "PWD": str(directory)}
     for name, text in list(environment.items()):
-        if name not in keep and names_in(text, directory, work):
+        if name not in keep and names_in(text, (directory,), work, variables):
             del environment[name]
 
 

@@ -5,15 +5,12 @@ each of the three may be in a directory that the program writes to.
 """
 
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 _MOST_LINKS: Final = 40
 """As the kernel follows (path_resolution(7))."""
-_BETWEEN: Final = re.compile(r"[\s=:,;|&<>()'\"`]+")
-_OPTION: Final = re.compile(r"-{1,2}[A-Za-z0-9]")
 
 
 def real(path: Path) -> Path:
@@ -58,20 +55,3 @@ def links_in(path: Path, work: Path) -> Path | None:
 def leads_into(path: Path, work: Path) -> bool:
     """Whether resolving it comes through a place in `work`."""
     return any(under(place, work) for place in passed(path))
-
-
-def names_in(text: str, directory: Path, work: Path) -> bool:
-    """Whether a text, an argument or a variable's, names something in `work`, seen from `directory`.
-
-    Everything in it that could be a path is taken for one: the whole, the pieces between blanks, equals signs, colons
-    and the shell's marks, and what stands behind an option's letter.
-    """
-    if str(work) in text:
-        return True
-    pieces = {text, *_BETWEEN.split(text)}
-    pieces |= {piece[found.end() :] for piece in pieces if (found := _OPTION.match(piece))}
-    return any(leads_into(_absolute(piece, directory), work) for piece in pieces if piece and "\0" not in piece)
-
-
-def _absolute(text: str, directory: Path) -> Path:
-    return directory / os.path.expanduser(text)

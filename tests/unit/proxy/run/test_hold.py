@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from proxy.run import code
-from proxy.run.code import LOADING, hold_code
+from proxy.run.code import hold_code
 from proxy.run.commands import clean, hold_command
 from proxy.run.hold import hold
 from proxy.run.refused import IsolationRefused
@@ -185,8 +185,8 @@ PATHS = [
     pytest.param("{work}/src", "takes modules", id="in-it"),
     pytest.param("{work}/absent", "takes modules", id="not-there-yet"),
     pytest.param("{work}/link", "takes modules", id="link-in-it"),
-    pytest.param("{other}/link", "takes modules", id="link-into-it"),
-    pytest.param("{other}/through", "takes modules", id="through-it"),
+    pytest.param("{other}/in-link", "takes modules", id="link-into-it"),
+    pytest.param("{other}/through-link", "takes modules", id="through-it"),
 ]
 
 
@@ -197,8 +197,8 @@ def test_places_of_modules(place: Path, monkeypatch: pytest.MonkeyPatch, path: s
     for name in ("src", ".venv/lib"):
         (work / name).mkdir(parents=True)
     (work / "link").symlink_to(place / "other")
-    (place / "other" / "link").symlink_to(work / "src")
-    (place / "other" / "through").symlink_to(work / "link")
+    (place / "other" / "in-link").symlink_to(work / "src")
+    (place / "other" / "through-link").symlink_to(work / "link")
     monkeypatch.setattr(code, "trees", lambda: (tree,))
     names = [path.format(work=work, other=place / "other", tree=tree)]
     if says is None:
@@ -214,14 +214,6 @@ def test_the_current_folder_as_a_place_of_modules(place: Path, monkeypatch: pyte
     monkeypatch.chdir(place / "work")
     with pytest.raises(IsolationRefused, match="python -m"):
         hold_code(place / "work", {}, [""])
-
-
-@pytest.mark.parametrize("name", LOADING)
-def test_variables_that_load_code(place: Path, name: str) -> None:
-    """None of ours leads into the working directory."""
-    hold_code(place / "work", {name: "/usr/lib:/lib"}, [])
-    with pytest.raises(IsolationRefused, match=f"`{name}` leads into"):
-        hold_code(place / "work", {name: f"/usr/lib:{place}/work/lib"}, [])
 
 
 @pytest.mark.parametrize(
