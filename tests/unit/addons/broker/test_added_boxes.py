@@ -21,6 +21,7 @@ from grants.broker.capabilities import Needs, Route
 from grants.decision import Reason, Rule
 from grants.message import Authority, RequestHead
 
+TOKEN_OF_ADDED = b"token-of-the-added-box"
 ADDED = Box(name="added", endpoints=frozenset({"api"}), tunnels=True)
 
 
@@ -33,7 +34,7 @@ class Added:
     async def find(self, token: bytes) -> Box | None:
         if self.fails:
             raise StateUnavailable
-        return ADDED if token == b"token-of-the-added-box" else None
+        return ADDED if token == TOKEN_OF_ADDED else None
 
 
 def admit(arrival: Arrival, *, fails: bool, fields: tuple[tuple[bytes, bytes], ...] = ()) -> Exchange:
@@ -47,12 +48,14 @@ def admit(arrival: Arrival, *, fails: bool, fields: tuple[tuple[bytes, bytes], .
 @pytest.mark.parametrize("fails", [False, True])
 @pytest.mark.parametrize("tunnel", [False, True])
 def test_an_added_box_is_known_on_every_front(tunnel: bool, fails: bool) -> None:
-    """By its token, and in its tunnel by its name; while its state cannot be asked, nobody is let in."""
+    """By its token, in its tunnel by the one that opened it; while its state cannot be asked, nobody is let in."""
     arrival = Arrival(mode=Mode.TERMINATE, peer="127.0.0.1")
     fields: tuple[tuple[bytes, bytes], ...] = ((b"Proxy-Authorization", b"Bearer token-of-the-added-box"),)
     if tunnel:
         authority = Authority(host="a.example", port=443)
-        arrival = Arrival(mode=Mode.PROXY, peer=None, authority=authority, box="added", encrypted=True)
+        arrival = Arrival(
+            mode=Mode.PROXY, peer=None, authority=authority, box="added", box_token=TOKEN_OF_ADDED, encrypted=True
+        )
         fields = ()
     made = admit(arrival, fails=fails, fields=fields)
     if fails:
@@ -62,9 +65,20 @@ def test_an_added_box_is_known_on_every_front(tunnel: bool, fails: bool) -> None
         assert made.box is ADDED
 
 
-def test_a_box_that_is_gone_is_refused_in_its_tunnel() -> None:
-    """A name that no box has any more."""
-    made = admit(Arrival(mode=Mode.PROXY, peer=None, box="gone", encrypted=True), fails=False)
+@pytest.mark.parametrize(
+    ("box", "token"),
+    [
+        pytest.param("gone", TOKEN_OF_ADDED, id="another-box-has-the-token"),
+        pytest.param("added", b"token-before-a-rotation", id="the-token-was-rotated"),
+        pytest.param("added", b"token-of-box-one", id="the-token-is-another-box-s"),
+        pytest.param("added", None, id="no-token"),
+        pytest.param(None, TOKEN_OF_ADDED, id="no-box"),
+    ],
+)
+def test_a_box_that_is_gone_is_refused_in_its_tunnel(box: str | None, token: bytes | None) -> None:
+    """The token that opened it is that box's still, or nobody's."""
+    arrival = Arrival(mode=Mode.PROXY, peer=None, box=box, box_token=token, encrypted=True)
+    made = admit(arrival, fails=False)
     assert made.denial is not None
     assert made.denial.reason is Reason.BOX_UNKNOWN
 
