@@ -64,23 +64,21 @@ class Cuts:
         now = time.monotonic()
         if self._owed and now >= self._again:
             first, self._again = not self._again, now + _AGAIN_SECONDS
-            self._owed = record_cuts(settings, self._owed)
-            if first and self._owed:
-                log.error("%d requests of a worker that is gone have no record yet", len(self._owed))
+            self._owed = record_cuts(settings, self._owed, tell=first)
 
 
-def record_cuts(settings: Settings, flights: Iterable[Flight]) -> list[Flight]:
-    """Record what has no record, and give what could not be recorded."""
+def record_cuts(settings: Settings, flights: Iterable[Flight], *, tell: bool = True) -> list[Flight]:
+    """Record what has no record, and give what could not be recorded; `tell`: log how many, and why."""
     wanted = {flight.id: flight for flight in flights}
     path = settings.audit.path
     if not wanted or path is None:
         return []
     missing = [(flight, record) for flight, known in _known(path, wanted) if (record := _missing(flight, known))]
-    written = _write(settings, [record for _, record in missing]) if missing else 0
+    written = _write(settings, [record for _, record in missing], tell=tell) if missing else 0
     return [flight for flight, _ in missing[written:]]
 
 
-def _write(settings: Settings, records: Sequence[Record]) -> int:
+def _write(settings: Settings, records: Sequence[Record], *, tell: bool) -> int:
     """How many of them are in the log now."""
     written = 0
     try:
@@ -93,7 +91,9 @@ def _write(settings: Settings, records: Sequence[Record]) -> int:
             # Its thread ends here: the supervisor may fork again.
             decisions.close()
     except (LogUnavailable, StartRefused) as unavailable:
-        log.debug("%s", unavailable)
+        if tell:
+            left = len(records) - written
+            log.error("%d requests of a worker that is gone have no record yet: %s", left, unavailable)  # noqa: TRY400 - one line is enough
     return written
 
 

@@ -117,7 +117,7 @@ def test_what_cannot_be_recorded_now_is_recorded_later(
     now = 101.5
     cuts.look(settings(tmp_path))
     assert cuts.next == 102.5
-    assert caplog.text.count("2 requests of a worker that is gone have no record yet") == 1
+    assert caplog.text.count("2 requests of a worker that is gone have no record yet: decision log") == 1
     log.rmdir()
     cuts.look(settings(tmp_path))
     assert not log.exists()
