@@ -112,15 +112,13 @@ def compose(record: Record, *, ts: str, seq: int, chain: str, prev: str) -> byte
         record.secret_refs, record.signals, record.grant_digest,
     )  # fmt: skip
     to_box, to_host, to_digest, to_final, to_bytes, to_labels, rest = _kept.get(same) or _keep(same, record)
-    box, host, resource, final_resource = record.box, record.host, record.resource_digest, record.final_resource_digest
     duration = record.duration_ms
     if not 0 <= duration < _LONGEST_MS:  # also a value that is no number, which JSON cannot hold
         duration = 0.0
     return (
         f'{{"id":{_quote(record.id)},"ts":"{ts}","seq":{seq},"chain":"{chain}","prev":"{prev}"'
-        f"{to_box}{'null' if box is None else _quote(box)}{to_host}{'null' if host is None else _quote(host)}"
-        f"{to_digest}{'null' if resource is None else _quote(resource)}"
-        f"{to_final}{'null' if final_resource is None else _quote(final_resource)}"
+        f"{to_box}{_text(record.box)}{to_host}{_text(record.host)}"
+        f"{to_digest}{_text(record.resource_digest)}{to_final}{_text(record.final_resource_digest)}"
         f'{to_bytes}{_digits(record.bytes_out)},"bytes_in":{_digits(record.bytes_in)},"duration_ms":{duration:.3f}'
         f"{to_labels}{_list(record.labels)}{rest}"
     ).encode("ascii")

@@ -20,8 +20,7 @@ import threading
 import time
 from collections import deque
 from pathlib import Path
-from typing import Final, final
-from weakref import WeakSet
+from typing import final
 
 from addons.ports import LogUnavailable
 from addons.record import Record
@@ -66,9 +65,7 @@ class FileLog:
         self._retired: deque[int] = deque()
         self._fd = self._open(_LOCK_SECONDS_AT_START)
         self._closed = threading.Event()
-        self._keeper = threading.Thread(target=self._run, name="decision-log", daemon=True)
-        self._looked_after = True
-        _LOGS.add(self)
+        self._keeper = threading.Thread(target=self._keep, name="decision-log", daemon=True)
         self._keeper.start()
 
     @property
@@ -84,14 +81,16 @@ class FileLog:
     @property
     def writable(self) -> bool:
         """False from a failed write until one succeeds. While it is False, tries one (at most once a second)."""
-        if not (self._failed or self._sync_failed or self._gone):
-            return self._looked_after
-        if time.monotonic() - self._probed >= _PROBE_SECONDS:
+        if self._trouble and time.monotonic() - self._probed >= _PROBE_SECONDS:
             self._probed = time.monotonic()
             with contextlib.suppress(OSError, StartRefused):
                 self._probe()
                 self._failed = False
-        return self._looked_after and not (self._failed or self._sync_failed or self._gone)
+        return not self._trouble and self._keeper.is_alive()
+
+    @property
+    def _trouble(self) -> bool:
+        return self._failed or self._sync_failed or self._gone
 
     def write(self, record: Record) -> None:
         """Append one record.
@@ -100,7 +99,7 @@ class FileLog:
             LogUnavailable: it is not in the log.
         """
         try:
-            if not self._looked_after:
+            if not self._keeper.is_alive():
                 raise OSError(errno.ESRCH, "its keeper is not running")
             for _ in range(_TRIES):
                 if self._gone:
@@ -224,13 +223,6 @@ class FileLog:
         finally:
             unlock(self._fd)
 
-    def _run(self) -> None:
-        """The thread: whatever ends it, no record is taken any more."""
-        try:
-            self._keep()
-        finally:
-            self._looked_after = False
-
     def _keep(self) -> None:
         """In a thread, each second: sync what was written, and see whether the file still has a name.
 
@@ -262,18 +254,6 @@ class FileLog:
                     os.fsync(descriptor)
             with contextlib.suppress(OSError):
                 os.close(descriptor)
-
-
-_LOGS: Final[WeakSet[FileLog]] = WeakSet()
-
-
-def _forked() -> None:
-    """In a child of a fork there is no keeper, so no record is taken."""
-    for opened in _LOGS:
-        opened._looked_after = False
-
-
-os.register_at_fork(after_in_child=_forked)
 
 
 def open_log(path: str | Path, *, state: Path, sync: str = Sync.INTERVAL) -> FileLog | StreamLog:
