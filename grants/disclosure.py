@@ -19,6 +19,7 @@ import re2
 
 from .basic import encoded_cores
 from .message import Response
+from .pattern import re2_options
 from .secret import Secret
 
 _NESTED: Final = 2
@@ -130,11 +131,8 @@ def _endings(values: tuple[bytes, ...]) -> tuple[Any, ...]:
 
 
 def _options() -> Any:
-    options = re2.Options()
+    options = re2_options(_PATTERN_MEMORY)
     options.encoding = re2.Options.Encoding.LATIN1
-    options.log_errors = False
-    options.never_capture = True
-    options.max_mem = _PATTERN_MEMORY
     return options
 
 

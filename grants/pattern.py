@@ -46,7 +46,7 @@ class Re2Pattern:
 
 def _set_of(source: str) -> _Found:
     """The numbers of the set's patterns that match, or nothing."""
-    only = re2.Set.FullMatchSet(_options(_SET_MEMORY))
+    only = re2.Set.FullMatchSet(re2_options(_SET_MEMORY))
     try:
         only.Add(source.encode("utf-8"))
         only.Compile()
@@ -67,13 +67,14 @@ def compile_pattern(source: str) -> Re2Pattern:
         PatternInvalid: RE2 refuses it.
     """
     try:
-        return Re2Pattern(source, re2.compile(source.encode("utf-8"), _options(MAX_MEMORY)))
+        return Re2Pattern(source, re2.compile(source.encode("utf-8"), re2_options(MAX_MEMORY)))
     except (re2.error, UnicodeEncodeError) as error:
         cause = error.args[0] if isinstance(error, re2.error) else "not Unicode text"
         raise PatternInvalid(cause.decode("utf-8", "replace") if isinstance(cause, bytes) else str(cause)) from None
 
 
-def _options(memory: int) -> Any:
+def re2_options(memory: int) -> Any:
+    """Options of RE2 that are ours everywhere: it prints nothing, captures nothing, and takes so many bytes at most."""
     options = re2.Options()
     options.log_errors = False
     options.max_mem = memory
