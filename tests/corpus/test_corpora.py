@@ -18,6 +18,7 @@ from pathlib import Path
 from urllib.parse import unquote_to_bytes
 
 import pytest
+from support.events import events_of
 
 from addons.front.reader import BodyRead, HeadRead, ReadEvent, RequestReader, Unreadable
 from grants.canonical import parse_origin
@@ -184,15 +185,7 @@ def _wire(text: str) -> bytes:
 
 def read(pieces: list[bytes]) -> list[ReadEvent]:
     """Every event of a stream that comes in pieces."""
-    reader = RequestReader(max_head=65536)
-    events: list[ReadEvent] = []
-    for piece in pieces:
-        reader.feed(piece)
-        while (event := reader.next_event()) is not None:
-            events.append(event)
-            if isinstance(event, HeadRead) and event.body != 0:
-                reader.read_body(65536)
-    return events
+    return events_of(RequestReader(max_head=65536), pieces, limit=65536)
 
 
 def shape(events: list[ReadEvent]) -> list[object]:

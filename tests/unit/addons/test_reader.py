@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.events import events_of
 
 from addons.front.reader import BodyRead, HeadRead, ReadEvent, RequestReader, Unreadable
 from grants.decision import Reason
@@ -12,16 +13,9 @@ POST = b"POST / HTTP/1.1\r\nHost: h\r\n"
 
 def read(data: bytes, *, limit: int = 1000, max_head: int = 65536, piece: int | None = None) -> list[ReadEvent]:
     """All events of `data`, fed in pieces of `piece` bytes; a body may have `limit` bytes."""
-    reader = RequestReader(max_head=max_head)
-    events: list[ReadEvent] = []
     size = piece or max(len(data), 1)
-    for start in range(0, len(data), size):
-        reader.feed(data[start : start + size])
-        while (event := reader.next_event()) is not None:
-            events.append(event)
-            if isinstance(event, HeadRead) and event.body != 0:
-                reader.read_body(limit)
-    return events
+    pieces = [data[start : start + size] for start in range(0, len(data), size)]
+    return events_of(RequestReader(max_head=max_head), pieces, limit=limit)
 
 
 UNREADABLE = [

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.certificates import Certificates, make_certificates
+from support.events import events_of
 from support.running import DEFAULT, operation, running
 from support.talk import FrontFactory, both
 from support.upstream import Upstream
@@ -43,14 +44,7 @@ class Forgetful(RequestReader):  # type: ignore[misc]
 
 
 def feed(reader: RequestReader, pieces: Iterable[bytes]) -> list[ReadEvent]:
-    events: list[ReadEvent] = []
-    for piece in pieces:
-        reader.feed(piece)
-        while (event := reader.next_event()) is not None:
-            events.append(event)
-            if isinstance(event, HeadRead) and event.body != 0:
-                reader.read_body(10)
-    return events
+    return events_of(reader, pieces, limit=10)
 
 
 def cuts(data: bytes) -> Iterator[list[bytes]]:
