@@ -102,11 +102,7 @@ def plan(base: Mapping[str, str], show: Sequence[Path]) -> Isolation:
                 f"`{path}` cannot be shown, as there is one of the program's own; show what it needs"
             )
     here = Path(base.get("PWD", work))
-    named = (
-        Path.home(),
-        *([here] if here.is_absolute() and real(here) == work else []),
-        *written,
-    )
+    named = (Path.home(), *([here] if here.is_absolute() and real(here) == work else []), *written)
     for name in TOOLS:
         if (tool := shutil.which(name, path=search)) is not None and not leads_into(Path(tool), work):
             return Isolation(
