@@ -9,6 +9,7 @@ from pathlib import Path
 from proxy.run.code import packages, trees
 from proxy.run.commands import hold_command
 from proxy.run.hardlinks import second_name
+from proxy.run.placeholder import NAME
 from proxy.run.refused import IsolationRefused
 from proxy.run.served import Hidden, database_password, references, written
 from proxy.run.ways import leads_into, real, under
@@ -38,7 +39,8 @@ def hold(settings: Settings, config: Path | None, secret: Hidden, work: Path, en
             f"`{config}` is in the working directory and holds the password of `broker.database`; "
             "leave it out there (PGPASSWORD holds it as well), or put the settings outside"
         )
-    names = second_name((*secret.rules, *secret.files), work, (*trees(), *packages()))
+    # Commands find settings by their name there, used now or not.
+    names = second_name((*secret.rules, *secret.files, work / NAME), work, (*trees(), *packages()))
     if names is not None:
         raise IsolationRefused(
             f"`{names[0]}` has a second name in the working directory, `{names[1]}` (a hard link), by which the "

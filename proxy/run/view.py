@@ -18,7 +18,6 @@ from typing import Final, final
 from proxy.run import kernel
 from proxy.run.closed import closed
 from proxy.run.configuration import ETC
-from proxy.run.hardlinks import second_name
 from proxy.run.kernel import NOTHING
 from proxy.run.mounts import Empty, Link, Mount, Show
 from proxy.run.placeholder import NAME, is_placeholder
@@ -79,7 +78,6 @@ def view(wish: Wish) -> tuple[Mount, ...]:
     hold_work(wish.work, wish.home)
     _hold_state(wish)
     _hold_links(wish)
-    _hold_default(wish)
     mounts: list[Mount] = [*kernel.masks(), *_system(), *wish.etc]
     mounts += [*(Empty(Path(path)) for path in _OWN), Empty(Path("/var/tmp"))]  # noqa: S108
     if wish.home != Path("/"):
@@ -146,16 +144,6 @@ def _hold_links(wish: Wish) -> None:
                 f"`{place}` is a link in the working directory, which the program could lead elsewhere; "
                 "name what it leads to in the settings, or make it no link"
             )
-
-
-def _hold_default(wish: Wish) -> None:
-    """The settings that commands find by their name there, used now or not."""
-    names = second_name((wish.work / NAME,), wish.work, wish.ours)
-    if names is not None:
-        raise IsolationRefused(
-            f"`{names[0]}` has a second name in the working directory, `{names[1]}` (a hard link), by which the "
-            "program could change it; remove that name, or make it a copy"
-        )
 
 
 def _system() -> Iterator[Mount]:

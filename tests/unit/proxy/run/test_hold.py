@@ -287,6 +287,20 @@ def test_second_names_of_what_decides(place: Path, name: str) -> None:
         hold(settings, config, hidden(settings, config), place / "work", {})
 
 
+def test_second_name_of_settings_that_are_not_used(place: Path) -> None:
+    """What the next command would find by its name in the working directory decides too, whatever this one reads."""
+    config = place / "base" / "a.yaml"
+    config.write_text(
+        "state: ../state\nproxy: 127.0.0.1:0\nendpoints: [{upstream: https://a.example, assurance: trusted-upstream}]\n"
+    )
+    settings = load_settings(config)
+    (place / "work" / "grantproxy.yaml").touch()
+    hold(settings, config, hidden(settings, config), place / "work", {})
+    os.link(place / "work" / "grantproxy.yaml", place / "work" / "deep" / "copy")
+    with pytest.raises(IsolationRefused, match=r"work/grantproxy\.yaml` has a second name"):
+        hold(settings, config, hidden(settings, config), place / "work", {})
+
+
 @pytest.mark.parametrize(
     ("url", "variables"),
     [
