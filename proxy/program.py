@@ -116,7 +116,7 @@ class Program:
         self._key = digest_key(directory)
         self._pools = (Pool(pool_part(PoolLimits(), self._of)), Pool(pool_part(_STREAMS, self._of)))
         self._state = _state(settings)
-        self.services = Services(*self._pools, self._state)
+        self.services = Services(*self._pools, self._state, self._of)
         self._policies = Policies(self.services.adopt(self.services.prepare(settings)))
         self.reloads = Reloads(running.load or (lambda: self.settings), self._apply, running.say, self._named)
         self._stopping = asyncio.Event()

@@ -48,12 +48,8 @@ def part(whole: int, of: int) -> int:
 
 
 def part_of(settings: Settings, of: int) -> Settings:
-    """The settings with one worker's part of what is bounded for the whole program."""
-    return replace(
-        settings,
-        limits=replace(settings.limits, clients=part(settings.limits.clients, of)),
-        endpoints=tuple(replace(endpoint, concurrent=part(endpoint.concurrent, of)) for endpoint in settings.endpoints),
-    )
+    """The settings with one worker's part of the connections that the whole program may have."""
+    return replace(settings, limits=replace(settings.limits, clients=part(settings.limits.clients, of)))
 
 
 def unsent_part(settings: Settings, of: int) -> int:

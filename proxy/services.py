@@ -13,6 +13,7 @@ from grants.endpoint import Endpoint
 from grants.message import Origin
 from grants.secret import Secret
 from proxy.capture import CaptureFile
+from proxy.seat import part
 from proxy.secrets import EndpointVault, parse_source
 from proxy.settings.model import Assurance, EndpointSettings, Settings, is_written_inside
 from proxy.state import StartRefused, reason
@@ -62,9 +63,11 @@ class Services:
         judged: connections for requests of semantic endpoints.
         streams: connections for relays, which may last long, and keep no judged request waiting.
         state: what the broker remembers; None where there is no broker.
+        of: how many processes share what an upstream may be asked at one time.
     """
 
-    def __init__(self, judged: Pool, streams: Pool, state: "State | None" = None) -> None:
+    def __init__(self, judged: Pool, streams: Pool, state: "State | None" = None, of: int = 1) -> None:
+        self._of = of
         self._state = state
         self._pool = judged
         self._streams = streams
@@ -162,7 +165,7 @@ class Services:
     def _gate(self, name: str, limit: int) -> tuple[int, Gate]:
         """The upstream's own for as long as its limit stays: what is in flight counts also after a reload."""
         kept = self._gates.get(name)
-        return kept if kept is not None and kept[0] == limit else (limit, Gate(limit))
+        return kept if kept is not None and kept[0] == limit else (limit, Gate(part(limit, self._of)))
 
     def _parts(self, settings: Settings, endpoint: EndpointSettings, vault: EndpointVault) -> _Parts:
         core = None

@@ -98,6 +98,14 @@ def test_what_is_in_flight_counts_after_a_reload(settings: Callable[[str], Setti
     assert other is not same
 
 
+def test_a_worker_has_its_part_of_what_an_upstream_may_be_asked(settings: Callable[[str], Settings]) -> None:
+    """An equal part of `concurrent`, rounded up; the broker's upstreams too ("Workers" in settings.md)."""
+    some = Services(Pool(), Pool(), of=2)
+    gates = [some.adopt(some.prepare(settings(JUDGED))).services["a"].gate, some._gate("broker.fountain", 5)[1]]
+    for gate, part in zip(gates, (2, 3), strict=True):
+        assert [gate.enter() for _ in range(part + 1)] == [True] * part + [False]
+
+
 def test_boxes_have_tokens_of_their_own(settings: Callable[[str], Settings]) -> None:
     """A token that is also a credential, or another box's, is refused by name and without its value."""
     some = services()
