@@ -64,19 +64,22 @@ def relayed(fields: Fields, chosen: frozenset[str] | None) -> Fields:
         chosen: names in lower case; only these are relayed, and `set-cookie` among them is. None: all that may be.
     """
     dropped = _NOT_RELAYED if chosen is None else _NEVER_RELAYED
-    named: set[bytes] = set()
-    kept = []
-    for name, value in fields:
-        lower = name.lower()
-        if lower == b"connection":
-            named.update(option.strip(b" \t").lower() for option in value.split(b","))
-        elif not (
-            lower in dropped
-            or lower.startswith(b"proxy-")
-            or (chosen is not None and lower.decode("latin-1") not in chosen)
-        ):
-            kept.append((lower, (name, value)))
-    return tuple([field for lower, field in kept if lower not in named])
+    named = {
+        option.strip(b" \t").lower()
+        for name, value in fields
+        if name.lower() == b"connection"
+        for option in value.split(b",")
+    }
+    return tuple(
+        [
+            field
+            for field in fields
+            if (name := field[0].lower()) not in dropped
+            and name not in named
+            and not name.startswith(b"proxy-")
+            and (chosen is None or name.decode("latin-1") in chosen)
+        ]
+    )
 
 
 def announced_length(fields: Fields) -> int | None:

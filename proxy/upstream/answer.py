@@ -2,8 +2,9 @@
 
 The head is cut off first, at its empty line, so that its size is bounded while it is read and its end is known; then
 llhttp, strict, reads it in one piece. Bodies with a length and bodies that end with the connection are counted here;
-chunked ones are llhttp's. So every byte after the answer is seen, and a connection that holds one is never used again.
-llhttp does not know the request's method: what HEAD means is decided here. `reader` says what becomes of the parts.
+chunked ones are llhttp's, which is told anew that chunks follow. So every byte after the answer is seen, and a
+connection that holds one is never used again. llhttp does not know the request's method: what HEAD means is decided
+here. `reader` says what becomes of the parts.
 """
 
 import re
@@ -31,6 +32,8 @@ _REFUSED = (httptools.HttpParserError, httptools.HttpParserUpgrade)
 _END = b"\r\n\r\n"
 _REASON = re.compile(rb"[\t\x20-\x7e\x80-\xff]*")
 _LENGTH = re.compile(rb"0|[1-9][0-9]{0,17}")
+# From the head itself llhttp would not know where a tab follows the coding: it would take the chunks for the body.
+_CHUNKS_FOLLOW = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 _FRAMING = frozenset({b"connection", b"content-length", b"transfer-encoding", b"content-encoding"})
 
 
@@ -209,9 +212,9 @@ class AnswerReader:
             return
         self._status = status
         self._phrase = phrase
-        self._frame(parser, current=current)
+        self._frame(current=current)
 
-    def _frame(self, parser: httptools.HttpResponseParser, *, current: bool) -> None:
+    def _frame(self, *, current: bool) -> None:
         """Find where the body ends (RFC 9112, 6.3). llhttp has refused two lengths, and a length with a coding."""
         framing: dict[bytes, bytes] = {}
         for name, value in self._fields:
@@ -238,7 +241,9 @@ class AnswerReader:
                 # sends it all the same would answer the next request with it, so there is none on this connection.
                 self._persistent = False
         elif coding is not None:
-            self._parser = parser
+            self._parser = httptools.HttpResponseParser(self)
+            self._parser.feed_data(_CHUNKS_FOLLOW)
+            self._lines.clear()
         elif length is not None:
             self._remaining = int(length)
             if self._remaining > self._limit:

@@ -79,6 +79,22 @@ READ = [
     ),
     pytest.param(
         b"GET",
+        OK + b"Transfer-Encoding:chunked\t \t\r\n\r\n2\r\nhi\r\n0\r\n\r\n",
+        None,
+        answer(fields=TE, body=b"hi"),
+        True,
+        id="coding with tabs after it",
+    ),
+    pytest.param(
+        b"GET",
+        OK + b"Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n",
+        None,
+        answer(fields=((b"Connection", b"close"), *TE), body=b"hi"),
+        False,
+        id="chunked, close",
+    ),
+    pytest.param(
+        b"GET",
         OK + b"X: y\r\n\r\nhi",
         True,
         answer(fields=((b"X", b"y"),), body=b"hi"),
