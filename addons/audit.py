@@ -129,11 +129,12 @@ class Audit:
             status = denial.status
         elif exchange.relay is not None:
             status = exchange.relay.status
-        host = None
-        if service is not None:
-            host = service.upstream.host
-        elif exchange.authority is not None:
-            host = exchange.authority.host
+        if service is None:
+            endpoint = exchange.endpoint
+            host = exchange.authority.host if exchange.authority is not None else None
+            assurance = "tunnel" if exchange.tunnel is not None else None
+        else:
+            endpoint, host, assurance = service.name, service.upstream.host, service.way.assurance
         judged = service.way if service is not None and isinstance(service.way, Judged) else None
         operation = granted.operation if granted is not None else _named(denial, judged)
         return Record(
@@ -142,10 +143,10 @@ class Audit:
             mode=exchange.arrival.mode,
             verdict="allow" if denial is None else "deny",
             box=exchange.box.name if exchange.box is not None else None,
-            endpoint=service.name if service is not None else exchange.endpoint,
+            endpoint=endpoint,
             host=host,
             method=KNOWN_METHODS.get(head.method) if head is not None else None,
-            assurance=_assurance(exchange),
+            assurance=assurance,
             rule=denial.rule if denial is not None else None,
             reason=denial.reason if denial is not None else None,
             operation=operation.name if operation is not None else None,
@@ -193,12 +194,6 @@ def log_unavailable() -> Deny:
     return Deny(
         rule=Rule.DENIED, reason=Reason.LOG, status=503, detail="the decision log cannot be written, so nothing is sent"
     )
-
-
-def _assurance(exchange: Exchange) -> str | None:
-    if exchange.service is not None:
-        return exchange.service.way.assurance
-    return "tunnel" if exchange.tunnel is not None else None
 
 
 def _named(denial: Deny | None, judged: Judged | None) -> Operation | None:

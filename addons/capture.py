@@ -21,16 +21,13 @@ BODY_BYTES: Final = 64 * 1024
 class Capture:
     """Writes requests of endpoints that ask for it, allowed or refused."""
 
-    def broker_request(self, exchange: Exchange) -> None:
-        """The request has been answered; its record is still to come."""
-        self._write(exchange)
-
     def broker_head(self, exchange: Exchange) -> None:
         """A head that was refused is all there is."""
         if exchange.settled:
-            self._write(exchange)
+            self.broker_request(exchange)
 
-    def _write(self, exchange: Exchange) -> None:
+    def broker_request(self, exchange: Exchange) -> None:
+        """The request has been answered; its record is still to come."""
         service, head = exchange.service, exchange.head
         if service is None or service.capture is None or head is None:
             return

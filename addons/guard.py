@@ -28,7 +28,7 @@ def fail_closed(step: Callable[[Any, Exchange], Any]) -> Callable[[Any, Exchange
 
     @wraps(step)
     def guarded(self: Any, exchange: Exchange) -> None:
-        if exchange.settled:
+        if exchange.denial is not None:
             return
         try:
             step(self, exchange)
@@ -37,7 +37,7 @@ def fail_closed(step: Callable[[Any, Exchange], Any]) -> Callable[[Any, Exchange
 
     @wraps(step)
     async def waiting(self: Any, exchange: Exchange) -> None:
-        if exchange.settled:
+        if exchange.denial is not None:
             return
         try:
             await step(self, exchange)

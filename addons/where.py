@@ -99,10 +99,11 @@ class Where:
                 )
             )
             return
-        proxied = arrival.mode is Mode.PROXY
+        named = parse_authority(hosts[0], scheme=_scheme(arrival))
         # For a target in absolute form: it names what the Host field names, or it is refused.
-        exchange.authority = parse_authority(hosts[0], scheme="https" if arrival.encrypted else "http")
-        denial = _proxied(arrival, hosts[0]) if proxied else _base_url(exchange, service, hosts[0])
+        exchange.authority = named
+        proxied = arrival.mode is Mode.PROXY
+        denial = _proxied(arrival, named) if proxied else _base_url(arrival, service, head, named)
         if denial is not None:
             exchange.deny(denial)
 
@@ -117,15 +118,18 @@ def _not_for_box(box: Box, reason: Reason, what: str) -> Deny:
     return Deny(rule=Rule.DENIED, reason=reason, detail=f"box `{box.name}` {what}")
 
 
-def _proxied(arrival: Arrival, host: bytes) -> Deny | None:
+def _scheme(arrival: Arrival) -> str:
+    return "https" if arrival.encrypted else "http"
+
+
+def _proxied(arrival: Arrival, named: Authority | None) -> Deny | None:
     """CONNECT authority (or that of an absolute form), TLS server name and Host are one and the same."""
     authority, server_name = arrival.authority, arrival.server_name
+    if authority is None or named != authority:
+        whose = "that CONNECT named" if arrival.encrypted else "of the target"
+        return _misdirected(Reason.HOST_MISMATCH, f"the Host field is not the host and port {whose}")
     if not arrival.encrypted:
-        if authority is None or parse_authority(host, scheme="http") != authority:
-            return _misdirected(Reason.HOST_MISMATCH, "the Host field is not the host and port of the target")
         return None
-    if authority is None or parse_authority(host, scheme="https") != authority:
-        return _misdirected(Reason.HOST_MISMATCH, "the Host field is not the host and port that CONNECT named")
     # A server name is never an address (RFC 6066, 3), so a client that calls an address sends none; for a name
     # without a dot (`localhost`) some send none either.
     has_name = "." in authority.host and not authority.host.rpartition(".")[2].isdigit()
@@ -136,11 +140,8 @@ def _proxied(arrival: Arrival, host: bytes) -> Deny | None:
     return None
 
 
-def _base_url(exchange: Exchange, service: Service, host: bytes) -> Deny | None:
+def _base_url(arrival: Arrival, service: Service, head: RequestHead, named: Authority | None) -> Deny | None:
     """The Host is one of ours, so that no web page can act by a name that it points here."""
-    arrival, head = exchange.arrival, exchange.head
-    scheme = "https" if arrival.encrypted else "http"
-    named = parse_authority(host, scheme=scheme)
     own = arrival.authority
     if named is None:
         return _misdirected(Reason.HOST_UNREADABLE, "the Host field is not a host and port in their usual form")
@@ -153,7 +154,7 @@ def _base_url(exchange: Exchange, service: Service, host: bytes) -> Deny | None:
                 f"the Host field names another host than this base URL; call it by {_text(own)}, localhost:{own.port}"
                 " or a name in the endpoint's `hosts`",
             )
-    return None if head is None else cross_site(head, named, scheme)
+    return cross_site(head, named, _scheme(arrival))
 
 
 def cross_site(head: RequestHead, named: Authority, scheme: str) -> Deny | None:

@@ -21,22 +21,10 @@ class Who:
     """Find the box, or refuse."""
 
     @fail_closed
-    async def broker_connect(self, exchange: Exchange) -> None:
-        """A tunnel is asked for."""
-        await self._admit(exchange)
-
-    @fail_closed
-    async def broker_head(self, exchange: Exchange) -> None:
-        """A head was read."""
-        await self._admit(exchange)
-
-    @fail_closed
     async def broker_request(self, exchange: Exchange) -> None:
-        """A request is complete; its head may not have been asked about alone."""
-        if not exchange.admitted:
-            await self._admit(exchange)
-
-    async def _admit(self, exchange: Exchange) -> None:
+        """A tunnel is asked for, a head was read, or a request is complete whose head was not asked about alone."""
+        if exchange.admitted:
+            return
         if exchange.arrival.mode is Mode.BROKER:
             # Where the token stands depends on the route: the broker's own step finds it.
             exchange.admitted = True
@@ -49,6 +37,8 @@ class Who:
         else:
             await self._by_token(exchange, boxes)
         exchange.admitted = True
+
+    broker_connect = broker_head = broker_request
 
     def _local(self, exchange: Exchange) -> None:
         peer = exchange.arrival.peer

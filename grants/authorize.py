@@ -145,19 +145,18 @@ def authorize_body(granted: Granted, body: bytes) -> Allow | Deny:
     """Decide on the complete body (transfer coding off); empty when there was none. Total: never raises."""
     operation = granted.operation
     rule = operation.body
-    of = f"operation {quoted(operation.name)}"
     if rule is None:
         if body:
-            return _deny(Reason.BODY_NOT_ALLOWED, f"{of} takes no body", operation)
+            return _deny(Reason.BODY_NOT_ALLOWED, f"{_of(operation)} takes no body", operation)
         return Allow(granted=granted, request=granted.outgoing(None))
     if not body:
-        return _deny(Reason.BODY_MISSING, f"{of} needs a body", operation)
+        return _deny(Reason.BODY_MISSING, f"{_of(operation)} needs a body", operation)
     if len(body) > rule.max_bytes:
         return too_large(operation, rule)
     problem = check_json(rule.json, body, show_names=True)
     if problem is not None:
         reason = Reason.BODY_JSON if problem.kind is ProblemKind.JSON else Reason.BODY_SCHEMA
-        return _deny(reason, f"the body of {of}: {problem.detail}", operation)
+        return _deny(reason, f"the body of {_of(operation)}: {problem.detail}", operation)
     return Allow(granted=granted, request=granted.outgoing(body))
 
 
@@ -193,8 +192,7 @@ def _origin(endpoint: Endpoint, operation: Operation, origin: Origin) -> Deny | 
             return None
     elif origin in allowed:
         return None
-    detail = f"operation {quoted(operation.name)} is not for this origin"
-    return _deny(Reason.ORIGIN, detail, operation)
+    return _deny(Reason.ORIGIN, f"{_of(operation)} is not for this origin", operation)
 
 
 def _ambiguous(entries: Iterable[Entry]) -> Deny:
@@ -209,6 +207,10 @@ def _nearest(missed: list[Deny]) -> Deny:
     if len(missed) == 1:
         return nearest
     return replace(nearest, operation=None)
+
+
+def _of(operation: Operation) -> str:
+    return f"operation {quoted(operation.name)}"
 
 
 def _deny(reason: Reason, detail: str, operation: Operation) -> Deny:

@@ -45,7 +45,7 @@ class Position:
     Attributes:
         exact: by segment: literals, exact values, and every pattern.
         other: for any other segment: every pattern.
-        special: by exact value that holds `/`, `;` or `%`.
+        special: by exact value that holds `/`, `;` or `%`; in `exact` too, with the patterns.
         literal: by segment: literals only. parameter: every parameter. For saying what was near.
     """
 
@@ -79,13 +79,12 @@ class Shape:
     def on_path(self, segments: tuple[str, ...], special: frozenset[int], among: int) -> int:
         """Those of `among` whose route takes `segments`; a special segment only as an exact value."""
         bits = among
-        for position, (segment, place) in enumerate(zip(segments, self.positions, strict=True)):
-            if position in special:
-                bits &= place.special.get(segment, 0)
-            else:
-                bits &= place.exact.get(segment, place.other)
+        for segment, place in zip(segments, self.positions, strict=True):
+            bits &= place.exact.get(segment, place.other)
             if not bits:
                 return 0
+        for position in special:
+            bits &= self.positions[position].special.get(segments[position], 0)
         return self._held_to_patterns(segments, bits) if bits & self.patterned else bits
 
     def near_path(self, segments: tuple[str, ...], among: int) -> int:

@@ -53,21 +53,22 @@ def parse_query(raw: bytes | None) -> Pairs | Deny:
 def check_query(operation: Operation, pairs: Pairs) -> Deny | None:
     """Hold a parsed query to an operation's rules: declared, once, fitting, nothing required missing."""
     rules = operation.query
-    names = [name for name, _ in pairs]
-    for name in names:
+    given = dict(pairs)
+    for name in given:
         if name not in rules:
             declared = listed(rules)
             detail = f"query parameter {quoted(name)} is not declared by {_of(operation)}; declared: {declared}"
             return _deny(Reason.QUERY_UNDECLARED, detail, operation)
-    if len(set(names)) != len(names):
+    if len(given) != len(pairs):
+        names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
         detail = f"query parameter {quoted(twice)} is given more than once; {_of(operation)} takes it once"
         return _deny(Reason.QUERY_REPEATED, detail, operation)
-    for name, value in pairs:
+    for name, value in given.items():
         if denial := _value(operation, rules[name], value):
             return denial
     for name, rule in rules.items():
-        if rule.required and name not in names:
+        if rule.required and name not in given:
             detail = f"query parameter {quoted(name)} is required by {_of(operation)}; it is {described(rule)}"
             return _deny(Reason.QUERY_MISSING, detail, operation)
     return None

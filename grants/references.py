@@ -7,7 +7,7 @@ Source: "References" in docs/reference/matching.md.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import field
 from typing import final
 
@@ -80,11 +80,13 @@ def seal(request: Outgoing, held: Mapping[str, Secret], known: frozenset[str]) -
             fields.append((name, value))
             continue
         pieces = _REFERENCE.split(searched)  # every second one is what a reference names
-        named = [reference.decode("ascii") for reference in pieces[1::2]]
-        if denial := _unresolved(named, held, known):
-            return denial
-        names.update(dict.fromkeys(named))
-        pieces[1::2] = [held[reference].reveal() for reference in named]
+        for at in range(1, len(pieces), 2):
+            named = pieces[at].decode("ascii")
+            secret = held.get(named) if named in known else None
+            if secret is None:
+                return _unresolved(named, known)
+            names[named] = None
+            pieces[at] = secret.reveal()
         filled = b"".join(pieces)
         fields.append((name, filled if searched is value else encode_basic(filled)))
     if not names:
@@ -101,14 +103,11 @@ def _searched(name: bytes, value: bytes) -> bytes:
     return value if plain is None else plain
 
 
-def _unresolved(names: Iterable[str], held: Mapping[str, Secret], known: frozenset[str]) -> Deny | None:
-    for name in names:
-        if name not in known:
-            detail = f"a header refers to a secret that this endpoint does not have; it has: {listed(sorted(known))}"
-            return _deny(Reason.REFERENCE_UNKNOWN, detail)
-        if name not in held:
-            return _deny(Reason.REFERENCE_EMPTY, f"the secret `{name}` has no usable value now; tell the operator")
-    return None
+def _unresolved(name: str, known: frozenset[str]) -> Deny:
+    if name in known:
+        return _deny(Reason.REFERENCE_EMPTY, f"the secret `{name}` has no usable value now; tell the operator")
+    detail = f"a header refers to a secret that this endpoint does not have; it has: {listed(sorted(known))}"
+    return _deny(Reason.REFERENCE_UNKNOWN, detail)
 
 
 def _deny(reason: Reason, detail: str) -> Deny:

@@ -19,6 +19,7 @@ from .message import Authority
 _NO_POSITIONS: frozenset[int] = frozenset()
 
 _VISIBLE = re.compile(rb"[\x21-\x7e]+")
+_ORIGIN_FORM = re.compile(rb"/[\x21\x22\x24-\x7e]*")
 _PLAIN = re.compile(rb"(?:/[^%;\\/]+)+")
 _SEGMENT = re.compile(rb"(?:[^%]|%[0-9A-Fa-f]{2})+")
 _REFUSED = re.compile(r"[\x00-\x1f\x7f-\x9f\\]")
@@ -74,13 +75,7 @@ def parse_target(raw: bytes, *, authority: Authority | None, scheme: str = "http
 
     Without an `authority` no absolute form is read. Total: never raises.
     """
-    if not _VISIBLE.fullmatch(raw):
-        if raw.isascii():
-            return _unreadable("the request target is empty or holds a space or a control character")
-        return _encoding("the request target holds a byte that is not ASCII; percent-encode it")
-    if b"#" in raw:
-        return _unreadable("the request target has a fragment; leave it out")
-    if not raw.startswith(b"/"):
+    if not _ORIGIN_FORM.fullmatch(raw):
         rest = _after_authority(raw, authority, scheme)
         if isinstance(rest, Deny):
             return rest
@@ -124,7 +119,13 @@ def encode_query(pairs: tuple[tuple[str, str], ...]) -> bytes:
 
 
 def _after_authority(raw: bytes, authority: Authority | None, scheme: str) -> bytes | Deny:
-    """What follows the authority of an absolute form (RFC 9112, 3.2.2); an empty path is `/`."""
+    """What follows the authority of an absolute form (RFC 9112, 3.2.2), in origin form; an empty path is `/`."""
+    if not _VISIBLE.fullmatch(raw):
+        if raw.isascii():
+            return _unreadable("the request target is empty or holds a space or a control character")
+        return _encoding("the request target holds a byte that is not ASCII; percent-encode it")
+    if b"#" in raw:
+        return _unreadable("the request target has a fragment; leave it out")
     start = f"{scheme}://".encode("ascii")
     if authority is None or raw[: len(start)].lower() != start:
         return _unreadable("the request target is not an absolute path; send `/path?query`")

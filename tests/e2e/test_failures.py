@@ -38,7 +38,7 @@ def unguarded(module: str, name: str) -> str:
 
 
 BEFORE = [
-    pytest.param(broken("addons.who:Who._admit"), id="who"),
+    pytest.param(broken("addons.who:Who._local"), id="who"),
     pytest.param(broken("addons.where:parse_authority"), id="where"),
     pytest.param(broken("addons.where:Where._find"), id="where-host"),
     pytest.param(broken("addons.authorize:authorize_head"), id="authorize-head"),

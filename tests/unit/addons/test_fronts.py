@@ -570,7 +570,7 @@ class Boom(Exception):
 def broken_core(name: str) -> str:
     """What each step calls first."""
     return {
-        "Who": "addons.who.Who._admit",
+        "Who": "addons.who.Who._local",
         "Where": "addons.where.Where._find",
         "Authorize": "addons.authorize.Authorize._head",
         "authorize_body": "addons.authorize.authorize_body",

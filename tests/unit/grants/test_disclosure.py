@@ -111,6 +111,7 @@ def test_escapes_are_undone(value: bytes, body: bytes) -> None:
     scanner = Scanner((Secret(value),))
     assert not scanner.in_bytes(body)
     assert scanner.in_json(body)
+    assert scanner.in_json(b" " * disclosure._SMALL + body)
     assert scanner.in_response(answer(body=body), (body,))
 
 
@@ -211,10 +212,14 @@ CHOICES = st.lists(st.integers(0, 5), min_size=1, max_size=30)
 
 @settings(deadline=None, max_examples=300)
 @given(VISIBLE, st.text(st.sampled_from('a\\"/=\r\u0001\u00e9'), max_size=30), CHOICES, CHOICES, st.integers(6, 40))
-def test_every_spelling_is_found(value: str, before: str, once: list[int], twice: list[int], chunk: int) -> None:
-    """Any spelling of any value, escaped once or twice, wherever the text is cut into parts."""
+@pytest.mark.parametrize("small", [0, 4096], ids=["by RE2", "by Python"])
+def test_every_spelling_is_found(
+    small: int, value: str, before: str, once: list[int], twice: list[int], chunk: int
+) -> None:
+    """Any spelling of any value, escaped once or twice, wherever the text is cut into parts, whoever searches it."""
     scanner = Scanner([Secret(value.encode())])
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(disclosure, "_SMALL", small)
         patch.setattr(disclosure, "_CHUNK_BYTES", chunk)
         text = escaped(before + value, once)
         assert json.loads(f'"{text}"', strict=False) == before + value
