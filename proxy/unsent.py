@@ -172,9 +172,9 @@ class ClientWriter:
         """As `StreamWriter.wait_closed`."""
         await self._writer.wait_closed()
 
-    def get_extra_info(self, name: str, default: object = None) -> object:
-        """As `StreamWriter.get_extra_info`. A Unix socket has empty addresses, which mitmproxy cannot print: none."""
-        return self._writer.get_extra_info(name, default) or default
+    def address(self, which: str) -> tuple[str, int]:
+        """`peername` or `sockname`. A Unix socket has empty ones, and mitmproxy has no type for that: None."""
+        return self._writer.get_extra_info(which) or None  # type: ignore[return-value]
 
     def _queued(self) -> int:
         """Bytes that the kernel holds and the client's has not taken; 0 where the system does not tell."""

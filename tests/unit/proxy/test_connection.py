@@ -7,7 +7,6 @@ import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.certificates import Certificates
@@ -15,7 +14,8 @@ from support.running import DEFAULT, SECRET, Running, operation, running
 from support.talk import FrontFactory, base, both, raw
 from support.upstream import HANG, Upstream, answer
 
-from addons.front.layer import FrontLayer, Limits
+from addons.front.inbox import Inbox
+from addons.front.layer import Limits
 from addons.record import EndedBy, Event
 from grants.decision import Reason
 from proxy.unsent import Unsent
@@ -109,15 +109,15 @@ def test_what_is_sent_ahead_in_one_turn_of_the_loop_is_bounded(
     """uvloop brings megabytes before any task runs: also on a new connection only so many are held."""
     uvloop = pytest.importorskip("uvloop")
     most = 0
-    takes = FrontLayer.data
+    takes = Inbox.received
 
-    def data(layer: FrontLayer, piece: bytes) -> Any:
+    def received(inbox: Inbox, piece: bytes) -> bytes:
         nonlocal most
-        commands = takes(layer, piece)
-        most = max(most, layer._ahead)
-        return commands
+        said = takes(inbox, piece)
+        most = max(most, inbox._held)
+        return said
 
-    monkeypatch.setattr(FrontLayer, "data", data)
+    monkeypatch.setattr(Inbox, "received", received)
 
     async def work() -> None:
         async with asyncio.timeout(50), running(tmp_path, upstream, certificates) as proxy:
