@@ -88,12 +88,17 @@ class Unsent:
 
 @final
 class ClientWriter:
-    """The writing side of one client connection, with its part of `Unsent`. Stands in for its `StreamWriter`."""
+    """The writing side of one client connection, with its part of `Unsent`: a `StreamWriter`, as far as it is needed.
+
+    Attributes:
+        is_closing: as `StreamWriter.is_closing`.
+    """
 
     def __init__(self, writer: asyncio.StreamWriter, unsent: Unsent) -> None:
         self._writer = writer
         self._send = writer.transport.write
         self._size = writer.transport.get_write_buffer_size
+        self.is_closing = writer.transport.is_closing
         self._all = unsent
         self._now = asyncio.get_running_loop().time
         self._written = 0
@@ -152,10 +157,6 @@ class ClientWriter:
     def write_eof(self) -> None:
         """As `StreamWriter.write_eof`."""
         self._writer.write_eof()
-
-    def is_closing(self) -> bool:
-        """As `StreamWriter.is_closing`."""
-        return self._writer.is_closing()
 
     def close(self) -> None:
         """As `StreamWriter.close`: what was written is still sent."""

@@ -6,6 +6,7 @@ import socket
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -291,6 +292,68 @@ def test_active_has_no_gap_between_pipelined_requests(
             # One moment: the last record is written, the look comes before its answer.
             assert gaps == 0
             await until(lambda: proxy.listeners.active == 0)
+
+    run(work)
+
+
+@both
+def test_requests_that_were_sent_ahead_let_others_go_first(
+    run: Callable[..., None], upstream: Upstream, front: FrontFactory
+) -> None:
+    """Also those that need nothing of the world: the loop turns between two of them."""
+
+    async def work(proxy: Running) -> None:
+        count = 60
+        async with front(proxy) as talk:
+            seen = [0]
+
+            async def look() -> None:
+                while seen[-1] < count:
+                    seen.append(len(proxy.log.records))
+                    await asyncio.sleep(0)
+
+            looking = asyncio.get_running_loop().create_task(look())
+            await talk.send((GET.replace(b"/1 ", b"/3 ") % talk.host) * count)
+            for _ in range(count):
+                assert (await talk.answer())[0] == 403
+            await looking
+            assert max(after - before for before, after in pairwise(seen)) == 1
+
+    run(work)
+
+
+def test_a_connection_for_which_nobody_has_a_layer_is_closed(run: Callable[..., None]) -> None:
+    """Nothing reads it."""
+
+    async def work(proxy: Running) -> None:
+        async with base(proxy) as talk:
+            assert await talk.rest() == b""
+        assert proxy.log.records == []
+
+    run(work, arrange=lambda addons: addons[1:])
+
+
+def test_an_error_where_bytes_come_in_ends_the_connection(
+    run: Callable[..., None], upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it was at is still recorded."""
+
+    def fail(*_args: object) -> bytes:
+        raise KeyError(SECRET)
+
+    async def work(proxy: Running) -> None:
+        release = threading.Event()
+        upstream.handler = lambda _request: [release, answer()]
+        async with base(proxy) as talk:
+            await talk.send(GET % talk.host)
+            await until(lambda: len(upstream.requests) == 1)
+            monkeypatch.setattr(Inbox, "received", fail)
+            await talk.send(b"GET")
+            with contextlib.suppress(ConnectionError):
+                assert await talk.rest() == b""
+            release.set()
+            await until(lambda: proxy.listeners.open == 0)
+        assert [r.event for r in proxy.log.records] == [Event.ALLOW]
 
     run(work)
 
