@@ -163,13 +163,12 @@ class ClientConnection:
         """Bytes came. The event loop may bring megabytes in one turn, so it is stopped at once where enough is held."""
         self._fresh = True
         try:
-            said = self.inbox.received(data)
+            if said := self.inbox.received(data):
+                self.send(said)
         except Exception as error:
             log.error("%s while a connection was handled; it is closed", type(error).__name__)  # noqa: TRY400 - values may be secret
             self.abort()
             return
-        if said:
-            self.send(said)
         if (self._writer.unsent or self.inbox.full) and self._pausing is None:
             self._writer.pause_reading()
             self._pausing = spawn(self._resume(), "the pause of a client connection")

@@ -181,7 +181,7 @@ class Listeners:
 
     async def _accept(self, served: _Served, connection: ClientConnection) -> None:
         if self._stopped or len(self._open) >= self.clients:
-            connection.abort()
+            connection.end()
             return
         key = connection.client.id
         self._open[key] = (connection, served.listener)

@@ -74,11 +74,12 @@ class Stream:
         reader, limits = self._reader, self._layer.limits
         timed: bool | None = None
         while self._exchange is not None or not self._policies.draining:
-            if (event := reader.next_event()) is not None:
+            started = reader.started
+            if started and (event := reader.next_event()) is not None:
                 return event
-            if self._exchange is None and reader.started is not timed:
-                timed = reader.started
-                self._layer.arm(limits.head if timed else limits.idle)
+            if self._exchange is None and started is not timed:
+                timed = started
+                self._layer.arm(limits.head if started else limits.idle)
             reader.feed(await self._layer.more())
         return None
 
