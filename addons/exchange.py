@@ -18,7 +18,7 @@ from .boxes import Box
 from .identifiers import new_id
 from .policy import Policy, Service
 from .record import EndedBy, Mode
-from .streams import ClientChannel, ClientSide, UpstreamStream
+from .streams import ClientChannel, UpstreamStream
 
 if TYPE_CHECKING:
     from .broker.call import Call
@@ -72,7 +72,6 @@ class Exchange:
         relayed: the endpoint is a relay, and the request may go to it.
         rules: how it is relayed; None as a trusted upstream.
         announced: bytes of the body that the head announces; None for a chunked one.
-        side: what the connection works for while this is answered.
         body_prefix: the beginning of a body that is relayed, where it is captured.
         client: the client's side of a stream, where the exchange may be streamed.
         status: of the answer that is being streamed.
@@ -113,7 +112,6 @@ class Exchange:
     final: Granted | None = None
     relayed: bool = False
     rules: "RelayRules | None" = field(default=None, repr=False)
-    side: ClientSide | None = field(default=None, repr=False)
     client: ClientChannel | None = field(default=None, repr=False)
     announced: int | None = 0
     body_prefix: bytearray = field(default_factory=bytearray, repr=False)

@@ -4,7 +4,6 @@ Both are read piece by piece with back-pressure: a `write` waits until the other
 held is bounded whatever is relayed.
 """
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Protocol, final
 
@@ -16,24 +15,7 @@ class ClientLeft(Exception):
     """The client has ended its connection, or takes nothing any more."""
 
 
-class ClientSide(Protocol):
-    """What the connection does for a request that is being answered."""
-
-    def attach(self, output: Callable[[bytes], Awaitable[None]], end: Callable[[], None]) -> None:
-        """Send by `output`, which waits until the client has taken enough, and half-close by `end`."""
-        ...
-
-    @property
-    def full(self) -> bool:
-        """So much is held that nothing more should be read from the client."""
-        ...
-
-    async def room(self) -> None:
-        """Wait until more may be read from the client."""
-        ...
-
-
-class ClientChannel(ClientSide, Protocol):
+class ClientChannel(Protocol):
     """The client of a request that is being relayed.
 
     Attributes:

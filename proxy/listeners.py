@@ -34,25 +34,35 @@ _FLUSH_SECONDS: Final = 1.0
 
 
 class _Accepted(asyncio.StreamReaderProtocol):
-    """Hands over what comes from a client at once, and tells when the transport is closed.
+    """Hands what comes from a client to its connection at once, and tells it when the transport is closed."""
 
-    Only what comes before the connection is ready waits in the reader, and the end.
-    """
+    def __init__(self, connect: Callable[[asyncio.StreamWriter], ClientConnection]) -> None:
+        self._loop = asyncio.get_running_loop()
+        # The writer hears by it how the transport ended. Nothing else is ever in it.
+        self._reader = asyncio.StreamReader(loop=self._loop)
+        super().__init__(self._reader, loop=self._loop)
+        self._connect = connect
+        self.connection: ClientConnection | None = None
 
-    on_data: Callable[[bytes, int], bool] | None = None
-    on_lost: Callable[[], None] | None = None
-    waited = 0
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        writer = asyncio.StreamWriter(transport, self, self._reader, self._loop)  # type: ignore[arg-type]  # it is one that writes
+        self.connection = self._connect(writer)
 
     def data_received(self, data: bytes) -> None:
-        if self.on_data is None or not self.on_data(data, self.waited):
-            self.waited += len(data)
-            super().data_received(data)
+        if self.connection is not None:
+            self.connection.received(data)
+
+    def eof_received(self) -> bool:
+        if self.connection is not None:
+            self.connection.ended()
+        return True
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        if self.on_lost is not None:
-            self.on_lost()
-            self.on_data = self.on_lost = None
+        if self.connection is not None:
+            self.connection.lost()
+            self.connection = None
 
 
 @dataclass(slots=True)
@@ -157,25 +167,22 @@ class Listeners:
 
     async def _enter(self, served: _Served, sock: socket.socket) -> None:
         loop = asyncio.get_running_loop()
-        reader = asyncio.StreamReader(loop=loop)
-        protocol = _Accepted(reader, loop=loop)
+
+        def connect(writer: asyncio.StreamWriter) -> ClientConnection:
+            return ClientConnection(self._master, writer, self._steps, self._unsent, self.flights)
+
         try:
-            transport, _ = await loop.connect_accepted_socket(lambda: protocol, sock)
+            _, protocol = await loop.connect_accepted_socket(lambda: _Accepted(connect), sock)
         except OSError:  # it is gone already
             sock.close()
             return
-        await self._accept(served, reader, asyncio.StreamWriter(transport, protocol, reader, loop))
+        if protocol.connection is not None:
+            await self._accept(served, protocol.connection)
 
-    async def _accept(self, served: _Served, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _accept(self, served: _Served, connection: ClientConnection) -> None:
         if self._stopped or len(self._open) >= self.clients:
-            writer.transport.abort()
+            connection.end()
             return
-        connection = ClientConnection(
-            self._master, reader, writer, self._master.options, self._steps, self._unsent, self.flights
-        )
-        protocol = writer.transport.get_protocol()
-        if isinstance(protocol, _Accepted):
-            protocol.on_data, protocol.on_lost = connection.received, connection.lost
         key = connection.client.id
         self._open[key] = (connection, served.listener)
         try:

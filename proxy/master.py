@@ -21,7 +21,7 @@ class SubstrateUnsupported(RuntimeError):
 
 @final
 class Master:
-    """Stands in for `mitmproxy.master.Master` where its addon manager and its connections need one.
+    """Stands in for `mitmproxy.master.Master` where its addon manager needs one.
 
     Raises:
         SubstrateUnsupported: the installed mitmproxy is not the one that this was written for. Layers and `next_layer`
@@ -33,8 +33,7 @@ class Master:
             raise SubstrateUnsupported(
                 f"mitmproxy {mitmproxy.version.VERSION} is installed; this version of grantproxy needs {SUPPORTED}x"
             )
-        # The watchdog only backs up the layers' own deadlines.
-        self.options = options.Options(tcp_timeout=600)
+        self.options = options.Options()
         self.commands = CommandManager(self)
         self.addons = AddonManager(self)
         self.addons.add(*addons)

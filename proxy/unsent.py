@@ -88,12 +88,17 @@ class Unsent:
 
 @final
 class ClientWriter:
-    """The writing side of one client connection, with its part of `Unsent`. Stands in for its `StreamWriter`."""
+    """The writing side of one client connection, with its part of `Unsent`: a `StreamWriter`, as far as it is needed.
+
+    Attributes:
+        is_closing: as `StreamWriter.is_closing`.
+    """
 
     def __init__(self, writer: asyncio.StreamWriter, unsent: Unsent) -> None:
         self._writer = writer
         self._send = writer.transport.write
         self._size = writer.transport.get_write_buffer_size
+        self.is_closing = writer.transport.is_closing
         self._all = unsent
         self._now = asyncio.get_running_loop().time
         self._written = 0
@@ -153,10 +158,6 @@ class ClientWriter:
         """As `StreamWriter.write_eof`."""
         self._writer.write_eof()
 
-    def is_closing(self) -> bool:
-        """As `StreamWriter.is_closing`."""
-        return self._writer.is_closing()
-
     def close(self) -> None:
         """As `StreamWriter.close`: what was written is still sent."""
         self._writer.close()
@@ -172,9 +173,9 @@ class ClientWriter:
         """As `StreamWriter.wait_closed`."""
         await self._writer.wait_closed()
 
-    def get_extra_info(self, name: str, default: object = None) -> object:
-        """As `StreamWriter.get_extra_info`. A Unix socket has empty addresses, which mitmproxy cannot print: none."""
-        return self._writer.get_extra_info(name, default) or default
+    def address(self, which: str) -> tuple[str, int]:
+        """`peername` or `sockname`. A Unix socket has empty ones, and mitmproxy has no type for that: None."""
+        return self._writer.get_extra_info(which) or None  # type: ignore[return-value]
 
     def _queued(self) -> int:
         """Bytes that the kernel holds and the client's has not taken; 0 where the system does not tell."""

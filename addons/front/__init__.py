@@ -1,1 +1,1 @@
-"""The fronts: how a client reaches the chain. Layers that mitmproxy runs, one hook a request."""
+"""The fronts: how a client reaches the chain. Layers of mitmproxy, each run as one coroutine that asks the chain."""

@@ -7,7 +7,7 @@ from mitmproxy.proxy.context import Context
 from addons.exchange import Arrival
 from addons.policy import Policies
 
-from .layer import Commands, FrontLayer, Limits
+from .layer import FrontLayer, Limits
 from .stream import Stream
 
 
@@ -19,18 +19,10 @@ class BaseUrlLayer(FrontLayer):
         super().__init__(context, limits)
         self._stream = Stream(self, policies, lambda: arrival)
 
-    def received(self, data: bytes) -> Commands:
+    async def converse(self) -> None:
         """Requests."""
-        return self._stream.received(data)
+        await self._stream.run()
 
-    def late(self) -> Commands:
-        """The stream knows what is late."""
-        return self._stream.late()
-
-    def left(self) -> Commands:
-        """The stream knows what is cut."""
-        return self._stream.left()
-
-    def crashed(self) -> Commands:
+    async def crashed(self) -> None:
         """The stream knows which request it was."""
-        return self._stream.crashed()
+        await self._stream.crashed()

@@ -1,6 +1,6 @@
-"""A client's side of a stream while a hook is running: what comes from it is read here, not by the paused layer.
+"""A client's side of a stream while the chain is asked: what comes from it is read here, not by the waiting layer.
 
-The layer hands over what comes (`received`, `ended`); the connection sends what is written, and stops reading from the
+The inbox hands over what comes (`received`, `ended`); the connection sends what is written, and stops reading from the
 socket while enough is held (`room`). So both directions are held back by whoever is slower.
 """
 
@@ -50,12 +50,12 @@ class Channel:
     # -- the connection's side ----------------------------------------------------------------------------------------
 
     def attach(self, output: Output, end: Callable[[], None]) -> None:
-        """See `ClientChannel`."""
+        """Send by `output`, which waits until the client has taken enough, and half-close by `end`."""
         self._output, self._end = output, end
 
     @property
     def full(self) -> bool:
-        """See `ClientSide`."""
+        """So much is held that nothing more should be read from the client."""
         return not self._room.is_set()
 
     async def room(self) -> None:
@@ -92,7 +92,7 @@ class Channel:
         self._news.set()
 
     def done(self) -> None:
-        """The hook has ended: nothing is held back any more."""
+        """The chain has answered: nothing is held back any more."""
         self._room.set()
         self._output = None
 

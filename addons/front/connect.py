@@ -7,21 +7,21 @@ refused. Everything that is no CONNECT is refused too, since a semantic endpoint
 from collections.abc import Callable
 from typing import final
 
-from mitmproxy.proxy import commands
 from mitmproxy.proxy.context import Context
 
 from addons.boxes import Box
 from addons.exchange import Arrival, Exchange
-from addons.hooks import BrokerConnectHook, BrokerTunnelHook
+from addons.hooks import Hook
 from addons.policy import Policies, Service
 from addons.ports import Certificates
 from addons.record import TLS_ALERT, Mode
+from addons.streams import ClientLeft
 from grants.canonical import parse_authority
 from grants.decision import Deny, Reason, Rule
 from grants.message import Authority, RequestHead
 
 from .channel import Channel
-from .layer import Commands, FrontLayer, Limits
+from .layer import FrontLayer, Limits
 from .reader import HeadRead
 from .stream import Stream
 from .wire import TLS_HANDSHAKE_RECORD, Tls, TlsFailed
@@ -53,44 +53,43 @@ class Opening(Stream):
         exchange.authority, exchange.service = self.tunnel, self.service
         return exchange
 
-    def _head(self, event: HeadRead) -> Commands:
+    async def _head(self, event: HeadRead) -> None:
         if event.head.method != b"CONNECT":
-            yield from self._not_connect(event)
+            await self._not_connect(event)
             return
         exchange = self.begin(event.head)
         # One head is all that is read here: a refusal ends the connection.
         exchange.close = True
-        self._layer.disarm()
-        yield BrokerConnectHook(exchange)
+        await self._layer.client.ask(Hook.CONNECT, exchange)
         if exchange.denial is not None or exchange.reply is None:
-            yield from self._layer.reply(exchange)
+            self._layer.reply(exchange)
             return
         self.tunnel, self.service, self.box = exchange.authority, exchange.service, exchange.box
         self.box_token = exchange.box_token
-        yield from self._layer.send(exchange.reply)
+        self._layer.send(exchange.reply)
         if exchange.tunnel is not None:
-            yield from self._opaque(exchange)
+            await self._opaque(exchange)
             return
-        yield from self._layer.arm(self._layer.limits.body)
+        self._layer.arm(self._layer.limits.body)
 
-    def _not_connect(self, event: HeadRead) -> Commands:
+    async def _not_connect(self, event: HeadRead) -> None:
         """Plain http is relayed to an endpoint whose upstream is plain http too, and to nothing else."""
         target = event.head.target
         authority = plain_authority(target)
         service = self._policies.current.authorities.get(authority) if authority is not None else None
         if service is not None and service.upstream.scheme == "http":
             self._plain = Arrival(mode=Mode.PROXY, peer=self._arrival().peer, service=service.name, authority=authority)
-            yield from super()._head(event)
+            await super()._head(event)
             self._plain = None
         else:
-            yield from self._refuse(self.begin(event.head), _not_connect(target))
+            await self._refuse(self.begin(event.head), _not_connect(target))
 
-    def _opaque(self, exchange: Exchange) -> Commands:
+    async def _opaque(self, exchange: Exchange) -> None:
         """Carry a tunnel until it ends; what came behind the head goes first."""
         channel = Channel(self._layer.wire, None, complete=False)
         channel.received(self._reader.take_rest())
-        yield from self._carry(exchange, channel, BrokerTunnelHook(exchange))
-        yield from self._layer.close()
+        await self._carry(exchange, channel, Hook.TUNNEL)
+        self._layer.close()
 
     def rest(self) -> bytes:
         """What came behind the head."""
@@ -130,73 +129,49 @@ class ConnectLayer(FrontLayer):
             )
         return self._arrival
 
-    def received(self, data: bytes) -> Commands:
-        """By state: the head, the handshake, requests."""
-        if self._opening.tunnel is None:
-            yield from self._opening.received(data)
-            data = self._opening.rest() if self._opening.tunnel is not None else b""
-        if data:
-            yield from self._tunnelled(data)
+    async def converse(self) -> None:
+        """The head, the handshake, requests."""
+        await self._opening.run()
+        if self._opening.tunnel is not None and not self.finished:
+            await self._secure(self._opening.tunnel.host)
+            await self._inner.run()
 
-    def _tunnelled(self, data: bytes) -> Commands:
-        tls = self._tls
-        if tls is None:
-            if data[0] != TLS_HANDSHAKE_RECORD or self._opening.tunnel is None:
-                yield from self._opening.refuse(_not_tls(data))
-                return
-            tls = self._tls = self.wire = Tls(self._certificates.context(self._opening.tunnel.host))
-        established = tls.established
+    async def _secure(self, host: str) -> None:
+        """The handshake. A tunnel in which nothing was said leaves no record, a handshake that fails does."""
+        inbox = self.client.inbox
         try:
-            plain = tls.receive(data)
-        except TlsFailed as failed:
-            yield from self._broken(tls, failed)
+            data = self._opening.rest() or await inbox.take()
+        except (TimeoutError, ClientLeft):
+            self.finish()
             return
-        if pending := tls.pending():
-            yield commands.SendData(self.context.client, pending)
-        if plain:
-            yield from self._inner.received(plain)
-        elif tls.established and not established:
-            yield from self.arm(self.limits.idle)
-        if tls.failed is not None:
-            yield from self._broken(tls, tls.failed)
-        elif tls.ended and not self.finished:
-            yield from self._inner.left()
-            yield from self.finish()
-
-    def _broken(self, tls: Tls, failed: TlsFailed) -> Commands:
-        """The client sees the alert. A handshake that fails leaves a record; later it is an end like another."""
-        if last := tls.pending():
-            yield commands.SendData(self.context.client, last)
-        if tls.established:
-            yield from self._inner.left()
-        else:
+        if data[0] != TLS_HANDSHAKE_RECORD:
+            await self._opening.refuse(_not_tls(data))
+            return
+        tls = self._tls = self.wire = Tls(self._certificates.context(host))
+        try:
+            while not self._established(tls, data):
+                data = await inbox.take()
+        except (TimeoutError, ClientLeft):
+            await self._opening.record(_handshake(refused_name=False))
+            self.finish()
+        except TlsFailed as failed:
             said = () if failed.alert is None else (f"{TLS_ALERT}{failed.alert}",)
-            yield from self._opening.record(_handshake(refused_name=failed.refused_name), *said)
-        yield from self.close()
+            await self._opening.record(_handshake(refused_name=failed.refused_name), *said)
+            self.finish()
 
-    def late(self) -> Commands:
-        """By state."""
-        if self._tls is None:
-            yield from self._opening.late()
-        elif self._tls.established:
-            yield from self._inner.late()
-        else:
-            yield from self._opening.record(_handshake(refused_name=False))
-            yield from self.finish()
+    def _established(self, tls: Tls, data: bytes) -> bool:
+        """Go on with the handshake; what came behind it is for the requests. The client sees what it is told of."""
+        try:
+            self._inner.feed(tls.receive(data))
+        finally:
+            if pending := tls.pending():
+                self.client.send(pending)
+        return tls.established
 
-    def left(self) -> Commands:
-        """By state. A tunnel in which nothing was asked leaves no record, a handshake that was given up does."""
-        if self._opening.tunnel is None:
-            yield from self._opening.left()
-        elif self._tls is not None and self._tls.established:
-            yield from self._inner.left()
-        elif self._tls is not None:
-            yield from self._opening.record(_handshake(refused_name=False))
-
-    def crashed(self) -> Commands:
+    async def crashed(self) -> None:
         """By state."""
         inside = self._tls is not None and self._tls.established
-        return (self._inner if inside else self._opening).crashed()
+        await (self._inner if inside else self._opening).crashed()
 
 
 def plain_authority(target: bytes) -> Authority | None:

@@ -23,7 +23,7 @@ from addons.dial import NoDial
 from addons.exchange import Exchange
 from addons.front.layer import Limits
 from addons.front.reader import RequestReader
-from addons.hooks import BrokerRequestHook
+from addons.hooks import Hook
 from addons.policy import Policy
 from addons.ports import LogUnavailable
 from addons.record import Event, Mode
@@ -221,12 +221,8 @@ def test_pipelined_requests_are_answered_in_their_order(
 
 
 def held(proxy: Running) -> int:
-    """Bytes that the layers hold of what clients sent ahead."""
-    total = 0
-    for connection, _ in proxy.listeners._open.values():
-        held = connection.layer.layer._held  # type: ignore[attr-defined]
-        total += sum(len(came) for came in held if isinstance(came, bytes))
-    return total
+    """Bytes that are held of what clients sent ahead."""
+    return sum(sum(map(len, connection.inbox._pieces)) for connection, _ in proxy.listeners._open.values())
 
 
 AHEAD = 256 * 1024 + 256 * 1024
@@ -750,7 +746,7 @@ def test_a_chain_that_does_not_get_to_its_end_shows_nothing(
     async def work(proxy: Running) -> None:
         async with front(proxy) as talk:
             for connection, _ in proxy.listeners._open.values():
-                connection._steps = {BrokerRequestHook: ()}
+                connection._steps = {Hook.REQUEST: ()}
             status, _, body = await talk.ask(GET % talk.host)
             assert (status, body) == (500, b"")
             assert await talk.rest() == b""
@@ -771,7 +767,7 @@ def test_a_step_that_escapes_its_guard_shows_nothing(
     async def work(proxy: Running) -> None:
         async with front(proxy) as talk:
             for connection, _ in proxy.listeners._open.values():
-                connection._steps = {BrokerRequestHook: (escape,)}
+                connection._steps = {Hook.REQUEST: (escape,)}
             assert (await talk.ask(GET % talk.host))[0] == 500
 
     run(work)
@@ -784,7 +780,7 @@ def test_nobody_decided_is_a_fault(run: Callable[..., None], upstream: Upstream,
     async def work(proxy: Running) -> None:
         async with front(proxy) as talk:
             for connection, _ in proxy.listeners._open.values():
-                connection._steps = {BrokerRequestHook: connection._steps[BrokerRequestHook][-1:]}
+                connection._steps = {Hook.REQUEST: connection._steps[Hook.REQUEST][-1:]}
             assert (await talk.ask(GET % talk.host))[0] == 500
         assert [(r.rule, r.status) for r in proxy.log.records] == [(Rule.FAULT, 500)]
 

@@ -1,27 +1,174 @@
-"""The layers where sockets seldom take them: driven by mitmproxy's events, without a connection."""
+"""The layers where sockets seldom take them: driven by a client that is not there."""
 
+import asyncio
 import contextlib
 import ssl
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 import trustme
 from mitmproxy.connection import Client
 from mitmproxy.options import Options
-from mitmproxy.proxy import commands, events
 from mitmproxy.proxy.context import Context
 
 from addons.exchange import Arrival, Exchange
 from addons.front.channel import Channel
 from addons.front.connect import ConnectLayer
-from addons.front.layer import Commands, FrontLayer, Limits
+from addons.front.inbox import Inbox
+from addons.front.layer import FrontLayer, Limits
 from addons.front.stream import Stream
 from addons.front.wire import Plain, Tls
-from addons.hooks import BrokerRequestHook
+from addons.hooks import Hook
 from addons.policy import Policies, Policy
 from addons.record import Mode
+from addons.streams import ClientLeft
 
 ARRIVAL = Arrival(mode=Mode.TERMINATE, peer=None)
+
+
+@dataclass
+class Scripted:
+    """A client connection: keeps what is done, in its order. `answer` stands in for the chain."""
+
+    answer: Callable[[Hook, Exchange], None] = lambda _hook, _exchange: None
+    inbox: Inbox = field(default_factory=Inbox)
+    done: list[object] = field(default_factory=list)
+
+    def send(self, data: bytes) -> None:
+        self.done.append(data)
+
+    async def write(self, data: bytes) -> None:
+        self.done.append(data)
+
+    def finish(self) -> None:
+        self.done.append("finish")
+
+    async def ask(self, hook: Hook, exchange: Exchange) -> None:
+        self.done.append(hook)
+        self.answer(hook, exchange)
+        await asyncio.sleep(0)
+
+
+def context() -> Context:
+    """Of a client that is not there."""
+    return Context(Client(peername=("127.0.0.1", 1), sockname=("127.0.0.1", 2)), Options())
+
+
+class Asking(FrontLayer):
+    """Asks about each piece of data, then says what it was."""
+
+    async def converse(self) -> None:
+        self.arm(10)
+        while True:
+            try:
+                data = await self.more()
+            except ClientLeft:
+                self.finish()
+                return
+            await self.client.ask(Hook.REQUEST, Exchange(arrival=ARRIVAL, policy=Policy.of([])))
+            self.send(data)
+            if data == b"bad":
+                raise KeyError(data)
+
+    async def crashed(self) -> None:
+        await self.client.ask(Hook.REQUEST, Exchange(arrival=ARRIVAL, policy=Policy.of([])))
+        self.send(b"recorded")
+
+
+class Failing(Asking):
+    """Fails at what it gets, and at recording that."""
+
+    async def crashed(self) -> None:
+        raise KeyError("again")
+
+
+def served(kind: type[FrontLayer], came: list[bytes | None], later: list[bytes | None]) -> list[object]:
+    """What is done for what came before, and for what comes while the chain is asked; None is an end."""
+
+    async def work() -> list[object]:
+        def put(pieces: list[bytes | None]) -> None:
+            while pieces:
+                piece = pieces.pop(0)
+                if piece is None:
+                    client.inbox.end()
+                else:
+                    assert client.inbox.received(piece) == b""
+
+        client = Scripted(lambda _hook, _exchange: put(later))
+        put(came)
+        await kind(context(), Limits()).serve(client)
+        client.inbox.close()
+        return client.done
+
+    return asyncio.run(work())
+
+
+def test_an_error_while_an_error_is_recorded_still_ends() -> None:
+    """Nothing is left hanging, whatever fails; the client is not waited for."""
+    assert served(Failing, [b"bad"], []) == [Hook.REQUEST, b"bad"]
+
+
+@pytest.mark.parametrize(
+    ("came", "later", "done"),
+    [
+        pytest.param([b"a", None], [], [Hook.REQUEST, b"a", "finish"], id="one"),
+        pytest.param([b"a"], [None], [Hook.REQUEST, b"a", "finish"], id="an-end-waits-too"),
+        pytest.param([b"a"], [b"b", None], [Hook.REQUEST, b"a", Hook.REQUEST, b"b", "finish"], id="in-their-order"),
+        pytest.param(
+            [b"a", b"b", None], [], [Hook.REQUEST, b"a", Hook.REQUEST, b"b", "finish"], id="what-was-sent-ahead"
+        ),
+        pytest.param(
+            [b"bad"], [None], [Hook.REQUEST, b"bad", Hook.REQUEST, b"recorded", "finish"], id="an-error-is-recorded"
+        ),
+        pytest.param(
+            [b"bad"],
+            [b"b", None],
+            [Hook.REQUEST, b"bad", Hook.REQUEST, b"recorded", "finish"],
+            id="nothing-behind-it",
+        ),
+    ],
+)
+def test_what_comes_while_the_chain_is_asked_waits(
+    came: list[bytes | None], later: list[bytes | None], done: list[object]
+) -> None:
+    """One after another, the end last; behind an error nothing is answered."""
+    assert served(Asking, came, later) == done
+
+
+def test_the_rest_is_dropped_up_to_a_bound() -> None:
+    """A client that sends on and on behind its refusal is not listened to for ever."""
+    piece = b"x" * 1024 * 512
+
+    async def work() -> None:
+        client = Scripted()
+        for _ in range(5):
+            client.inbox.received(piece)
+        layer = Asking(context(), Limits())
+        layer.client = client
+        await layer._linger()
+        assert client.done == ["finish"]
+        # What goes beyond a MiB is the last that is looked at.
+        assert len(client.inbox._pieces) == 2
+        client.inbox.close()
+
+    asyncio.run(work())
+
+
+def test_a_client_that_stays_is_left_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind its refusal it has a moment to end."""
+    monkeypatch.setattr("addons.front.layer._LINGER_SECONDS", 0.01)
+
+    async def work() -> None:
+        client = Scripted()
+        layer = Asking(context(), Limits())
+        layer.client = client
+        async with asyncio.timeout(5):
+            await layer._linger()
+        assert client.done == ["finish"]
+
+    asyncio.run(work())
 
 
 class Talkative(Plain):  # type: ignore[misc]  # only what it has to say differs
@@ -31,182 +178,62 @@ class Talkative(Plain):  # type: ignore[misc]  # only what it has to say differs
         return b"!"
 
 
-class Echo(FrontLayer):
-    """Fails at what it gets, and at recording that."""
+class Telling(Asking):
+    """One with such a wire."""
 
-    def received(self, data: bytes) -> Commands:
-        yield from ()
-        raise KeyError(data)
-
-    def crashed(self) -> Commands:
-        yield from ()
-        raise KeyError("again")
+    def __init__(self, context: Context, limits: Limits) -> None:
+        super().__init__(context, limits)
+        self.wire = Talkative()
 
 
-def context() -> Context:
-    """Of a client that is not there."""
-    return Context(Client(peername=("127.0.0.1", 1), sockname=("127.0.0.1", 2)), Options())
+def test_what_the_wire_has_to_say_is_sent_at_once() -> None:
+    """An alert, say."""
+    assert served(Telling, [b"a", None], []) == [b"!", Hook.REQUEST, b"a", "finish"]
 
 
-def test_an_error_while_an_error_is_recorded_still_closes() -> None:
-    """Nothing is left hanging, whatever fails."""
-    layer = Echo(context(), Limits())
-    given = list(layer.handle_event(events.DataReceived(layer.context.client, b"x")))
-    assert [type(command) for command in given] == [commands.CloseConnection]
-    assert list(layer.handle_event(events.DataReceived(layer.context.client, b"x"))) == []
-
-
-def test_a_wake_up_without_a_deadline_is_nothing() -> None:
-    """While a hook is answered there is none."""
-    layer = Echo(context(), Limits())
-    (asked,) = layer.handle_event(events.Start())
-    assert isinstance(asked, commands.RequestWakeup)
-    layer.disarm()
-    assert list(layer.handle_event(events.Wakeup(asked))) == []
-
-
-def test_wake_ups_do_not_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A client whose heads come in pieces moves the deadline to and fro; of the wake-ups only the last one counts."""
-    now = 0.0
-    monkeypatch.setattr("addons.front.layer.monotonic", lambda: now)
-    layer = Echo(context(), Limits())
-    pending = [(75.0, one) for one in layer.handle_event(events.Start()) if isinstance(one, commands.RequestWakeup)]
-    for turn in range(2000):
-        now = turn * 0.5
-        given = list(layer.arm(10 if turn % 2 else 75))
-        for at, one in [due for due in pending if due[0] <= now]:
-            pending.remove((at, one))
-            given += layer.handle_event(events.Wakeup(one))
-        pending += [(now + one.delay, one) for one in given if isinstance(one, commands.RequestWakeup)]
-        assert all(isinstance(one, commands.RequestWakeup) for one in given)
-        assert len(pending) < 12
-        assert any(at <= now + 75 for at, _ in pending)
-
-
-def test_an_event_of_another_kind_is_nothing() -> None:
-    """mitmproxy has events that mean nothing here."""
-    assert list(Echo(context(), Limits()).handle_event(events.Event())) == []
-
-
-def test_what_came_before_a_stream_is_handed_over_first() -> None:
-    """Data in its order, an end as an end; what the wire has to say is sent."""
-    layer = Echo(context(), Limits())
-    client = layer.context.client
-    channel = Channel(Talkative(), None, complete=False)
-    wake = events.Wakeup(commands.RequestWakeup(1))
-    layer._held.extend([b"a", wake, b"b", events.ConnectionClosed(client)])
-    given = list(layer.hand_over(channel))
-    assert [command.data for command in given if isinstance(command, commands.SendData)] == [b"!", b"!"]
-    assert list(channel._pieces) == [b"a", b"b"]
-    assert channel._complete
-    assert [type(event) for event in layer._held] == [events.Wakeup, events.ConnectionClosed]
-
-
-def test_what_is_handed_over_may_need_no_word_from_the_wire() -> None:
-    """Plain bytes are only passed on, each in its turn."""
-    layer = Echo(context(), Limits())
-    channel = Channel(Plain(), None, complete=False)
-    layer._held.extend([b"a", b"b"])
-    assert list(layer.hand_over(channel)) == []
-    assert list(channel._pieces) == [b"a", b"b"]
-
-
-def test_what_comes_while_a_stream_runs_goes_to_it() -> None:
-    """Not into the queue of the paused layer."""
-    layer = Echo(context(), Limits())
-    layer.channel = Channel(Talkative(), None, complete=False)
-    layer._asked = BrokerRequestHook(Exchange(arrival=ARRIVAL, policy=Policy.of([]), head=None))
-    (sent,) = layer.handle_event(events.DataReceived(layer.context.client, b"a"))
-    assert isinstance(sent, commands.SendData)
-    assert sent.data == b"!"
-    assert list(layer.channel._pieces) == [b"a"]
-
-
-class Asking(FrontLayer):
-    """Asks about each piece of data, then says what it was."""
-
-    said: tuple[object, ...] = ()
-
-    def received(self, data: bytes) -> Commands:
-        yield BrokerRequestHook(Exchange(arrival=ARRIVAL, policy=Policy.of([]), head=None))
-        self.said += (data,)
-        if data == b"bad":
-            raise KeyError(data)
-
-    def crashed(self) -> Commands:
-        self.said += ("crashed",)
-        yield BrokerRequestHook(Exchange(arrival=ARRIVAL, policy=Policy.of([]), head=None))
-        self.said += ("recorded",)
-
-    def left(self) -> Commands:
-        self.said += ("left",)
-        yield from ()
-
-
-HOOK, CLOSE = BrokerRequestHook, commands.CloseConnection
-
-
-@pytest.mark.parametrize(
-    ("came", "asked", "said"),
-    [
-        pytest.param([b"a"], [HOOK], (b"a",), id="one"),
-        pytest.param([b"a", b"b", b"c"], [HOOK] * 3, (b"a", b"b", b"c"), id="in-their-order"),
-        pytest.param([b"a", "end"], [HOOK, CLOSE], (b"a", "left"), id="an-end-waits-too"),
-        pytest.param([b"a", "other"], [HOOK], (b"a",), id="another-event-waits-and-is-nothing"),
-        pytest.param([b"a", "another's"], [HOOK], (b"a",), id="an-answer-that-was-not-asked-for"),
-        pytest.param([b"bad"], [HOOK, HOOK, CLOSE], (b"bad", "crashed", "recorded"), id="an-error-is-recorded"),
-        pytest.param([b"bad", b"b"], [HOOK, HOOK, CLOSE], (b"bad", "crashed", "recorded"), id="nothing-behind-it"),
-    ],
-)
-@pytest.mark.parametrize("way", ["events", "data"])
-def test_what_comes_while_the_chain_is_asked_waits(
-    came: list[object], asked: list[type], said: tuple[object, ...], way: str
-) -> None:
-    """As in mitmproxy's layers, whose way in is the other one."""
-    layer = Asking(context(), Limits())
-    client = layer.context.client
-    given: list[commands.Command] = []
-    other = BrokerRequestHook(Exchange(arrival=ARRIVAL, policy=Policy.of([]), head=None))
-    kinds = {
-        "end": events.ConnectionClosed(client),
-        "other": events.Event(),
-        "another's": events.HookCompleted(other),
-    }
-    for one in came:
-        if isinstance(one, bytes):
-            data = one
-            given += layer.data(data) if way == "data" else layer.handle_event(events.DataReceived(client, data))
-        else:
-            given += layer.handle_event(kinds[str(one)])
-    assert [type(command) for command in given] == [HOOK]
-    while isinstance(last := given[-1], BrokerRequestHook) and layer._asked is last:
-        assert last.blocking is layer
-        given += layer.answered() if way == "data" else layer.handle_event(events.HookCompleted(last))
-    assert [type(command) for command in given] == asked
-    assert layer.said == said
-    assert not layer._ahead
-    assert list(layer.answered()) == []
+def test_mitmproxy_s_events_are_nothing() -> None:
+    """A layer is run as a coroutine, and by nothing else."""
+    with pytest.raises(NotImplementedError):
+        Asking(context(), Limits())._handle_event(object())
 
 
 def stream() -> Stream:
     """Of a layer that is not run."""
-    return Stream(Echo(context(), Limits()), Policies(Policy.of([])), lambda: ARRIVAL)
+    return Stream(Asking(context(), Limits()), Policies(Policy.of([])), lambda: ARRIVAL)
+
+
+def test_what_came_before_a_stream_is_its_own() -> None:
+    """What the wire has to say of it is sent before the chain is asked; behind the stream nothing goes to it."""
+
+    async def work() -> None:
+        made, client = stream(), Scripted()
+        made._layer.client = client
+        client.inbox.received(b"a")
+        channel = Channel(Talkative(), None, complete=False)
+        exchange = Exchange(arrival=ARRIVAL, policy=Policy.of([]))
+        await made._carry(exchange, channel, Hook.TUNNEL)
+        assert client.done == [b"!", Hook.TUNNEL]
+        assert exchange.client is channel
+        assert client.inbox.channel is None
+        assert await channel.read() == b"a"
+
+    asyncio.run(work())
 
 
 def test_a_body_needs_a_head() -> None:
     """What cannot be is an error, which the layer turns into a refusal."""
     with pytest.raises(ValueError, match="a body without a head"):
-        list(stream()._complete(b""))
+        asyncio.run(stream()._complete(b""))
 
 
 def test_part_of_a_stream_needs_one() -> None:
     """As here."""
     made = stream()
-    made._reader.feed(b"POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\n")
+    made._reader.feed(b"POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\na")
     made._reader.next_event()
     made._reader.stream_body()
     with pytest.raises(ValueError, match="outside of a stream"):
-        list(made.received(b"a"))
+        asyncio.run(made.run())
 
 
 def test_a_tunnel_needs_a_handshake() -> None:

@@ -6,8 +6,8 @@ import socket
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.certificates import Certificates
@@ -15,7 +15,8 @@ from support.running import DEFAULT, SECRET, Running, operation, running
 from support.talk import FrontFactory, base, both, raw
 from support.upstream import HANG, Upstream, answer
 
-from addons.front.layer import FrontLayer, Limits
+from addons.front.inbox import Inbox
+from addons.front.layer import Limits
 from addons.record import EndedBy, Event
 from grants.decision import Reason
 from proxy.unsent import Unsent
@@ -109,15 +110,15 @@ def test_what_is_sent_ahead_in_one_turn_of_the_loop_is_bounded(
     """uvloop brings megabytes before any task runs: also on a new connection only so many are held."""
     uvloop = pytest.importorskip("uvloop")
     most = 0
-    takes = FrontLayer.data
+    takes = Inbox.received
 
-    def data(layer: FrontLayer, piece: bytes) -> Any:
+    def received(inbox: Inbox, piece: bytes) -> bytes:
         nonlocal most
-        commands = takes(layer, piece)
-        most = max(most, layer._ahead)
-        return commands
+        said = takes(inbox, piece)
+        most = max(most, inbox._held)
+        return said
 
-    monkeypatch.setattr(FrontLayer, "data", data)
+    monkeypatch.setattr(Inbox, "received", received)
 
     async def work() -> None:
         async with asyncio.timeout(50), running(tmp_path, upstream, certificates) as proxy:
@@ -291,6 +292,68 @@ def test_active_has_no_gap_between_pipelined_requests(
             # One moment: the last record is written, the look comes before its answer.
             assert gaps == 0
             await until(lambda: proxy.listeners.active == 0)
+
+    run(work)
+
+
+@both
+def test_requests_that_were_sent_ahead_let_others_go_first(
+    run: Callable[..., None], upstream: Upstream, front: FrontFactory
+) -> None:
+    """Also those that need nothing of the world: the loop turns between two of them."""
+
+    async def work(proxy: Running) -> None:
+        count = 60
+        async with front(proxy) as talk:
+            seen = [0]
+
+            async def look() -> None:
+                while seen[-1] < count:
+                    seen.append(len(proxy.log.records))
+                    await asyncio.sleep(0)
+
+            looking = asyncio.get_running_loop().create_task(look())
+            await talk.send((GET.replace(b"/1 ", b"/3 ") % talk.host) * count)
+            for _ in range(count):
+                assert (await talk.answer())[0] == 403
+            await looking
+            assert max(after - before for before, after in pairwise(seen)) == 1
+
+    run(work)
+
+
+def test_a_connection_for_which_nobody_has_a_layer_is_closed(run: Callable[..., None]) -> None:
+    """Nothing reads it."""
+
+    async def work(proxy: Running) -> None:
+        async with base(proxy) as talk:
+            assert await talk.rest() == b""
+        assert proxy.log.records == []
+
+    run(work, arrange=lambda addons: addons[1:])
+
+
+def test_an_error_where_bytes_come_in_ends_the_connection(
+    run: Callable[..., None], upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it was at is still recorded."""
+
+    def fail(*_args: object) -> bytes:
+        raise KeyError(SECRET)
+
+    async def work(proxy: Running) -> None:
+        release = threading.Event()
+        upstream.handler = lambda _request: [release, answer()]
+        async with base(proxy) as talk:
+            await talk.send(GET % talk.host)
+            await until(lambda: len(upstream.requests) == 1)
+            monkeypatch.setattr(Inbox, "received", fail)
+            await talk.send(b"GET")
+            with contextlib.suppress(ConnectionError):
+                assert await talk.rest() == b""
+            release.set()
+            await until(lambda: proxy.listeners.open == 0)
+        assert [r.event for r in proxy.log.records] == [Event.ALLOW]
 
     run(work)
 
