@@ -10,15 +10,12 @@
 6. `Send` puts the credential in, sends, follows, and holds the answer to the grant. It acts only on an `Allow`.
 7. `Capture` writes the request as it came, where an endpoint asks for that.
 8. `Audit` writes the record and only then sets the reply. It is the last: what it did not record is not shown.
-
-`NoDial` stands outside of that order: mitmproxy itself may open no connection at all.
 """
 
 from .audit import Audit
 from .authorize import Authorize
 from .broker.route import BrokerRoute
 from .capture import Capture
-from .dial import NoDial
 from .front.pick import Front
 from .relay import Relay
 from .send import Send
@@ -26,7 +23,7 @@ from .tunnel import Tunnel
 from .where import Where
 from .who import Who
 
-type Chain = tuple[Front, Who, Where, BrokerRoute, Authorize, Tunnel, Relay, Send, Capture, Audit, NoDial]
+type Chain = tuple[Front, Who, Where, BrokerRoute, Authorize, Tunnel, Relay, Send, Capture, Audit]
 
 
 def chain(front: Front, audit: Audit) -> Chain:
@@ -42,5 +39,4 @@ def chain(front: Front, audit: Audit) -> Chain:
         Send(audit),
         Capture(),
         audit,
-        NoDial(),
     )

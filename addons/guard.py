@@ -1,4 +1,4 @@
-"""Every hook fails closed: mitmproxy logs an exception and goes on, so each of ours is wrapped before it gets there."""
+"""Every step of the chain fails closed: what one raises is a refusal, and the steps behind it still run."""
 
 import logging
 from collections.abc import Awaitable, Callable

@@ -133,3 +133,12 @@ def test_light_commands_stay_light(arguments: list[str]) -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_mitmproxy_opens_no_connection() -> None:
+    """What accepts, dials and relays in mitmproxy is not even loaded ("mitmproxy dials nothing" in SECURITY.md)."""
+    code = "import sys, proxy.program, proxy.cli.serve; print(*sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    loaded = set(found.stdout.split())
+    assert "mitmproxy.proxy.layer" in loaded
+    assert not {"mitmproxy.proxy.server", "mitmproxy.proxy.mode_servers", "mitmproxy.addons.proxyserver"} & loaded

@@ -11,15 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from mitmproxy.connection import Client, Server
-from mitmproxy.proxy.server_hooks import ServerConnectHook, ServerConnectionHookData
 from support.certificates import Certificates, make_certificates
 from support.running import SECRET, WRITE, Running, operation, running
 from support.talk import FrontFactory, Talk, base, both, raw, tunnel
 from support.upstream import CLOSE, Answer, Upstream, answer
 
 from addons.audit import Audit
-from addons.dial import NoDial
 from addons.exchange import Exchange
 from addons.front.layer import Limits
 from addons.front.reader import RequestReader
@@ -29,7 +26,6 @@ from addons.ports import LogUnavailable
 from addons.record import Event, Mode
 from grants.decision import Reason, Rule
 from grants.message import Authority
-from proxy.master import Master
 
 GET = b"GET /things/1 HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer @secret:api\r\n\r\n"
 POST = b"POST /things/1 HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer @secret:api\r\nContent-Type: application/json\r\n"
@@ -804,19 +800,6 @@ def test_an_error_of_the_layer_itself_is_recorded(
             assert SECRET.encode() not in body
         assert [(r.rule, r.status) for r in proxy.log.records] == [(Rule.FAULT, 500)]
         assert upstream.connections == 0
-
-    run(work)
-
-
-def test_mitmproxy_dials_nothing(run: Callable[..., None]) -> None:
-    """`server_connect` refuses every dial that no relay decision allows: there is no relay, so all."""
-
-    async def work(proxy: Running) -> None:
-        server = Server(address=("127.0.0.1", 1))
-        client = Client(peername=("127.0.0.1", 2), sockname=("127.0.0.1", 3))
-        hook = ServerConnectHook(ServerConnectionHookData(server=server, client=client))
-        await Master([NoDial()]).addons.handle_lifecycle(hook)
-        assert server.error is not None
 
     run(work)
 
