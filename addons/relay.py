@@ -156,7 +156,8 @@ class Relay:
         received = await stream.head()
         exchange.upstream_status = received.status
         method = b"" if exchange.head is None else exchange.head.method
-        head = rules.shown(received, bodiless=method == b"HEAD" or received.status in (204, 304))
+        bodiless = method == b"HEAD" or received.status in (204, 304)
+        head = rules.shown(received, bodiless=bodiless)
         if isinstance(head, Deny):
             exchange.deny(head)
             return
@@ -173,7 +174,7 @@ class Relay:
             exchange.close = True
             exchange.ended_by = await pump(exchange, client, stream, idle=way.idle, total=None)
             return
-        screen = rules.download(received)
+        screen = rules.download(received, bodiless=bodiless)
         while piece := await stream.read():
             exchange.bytes_in += len(piece)
             for part in (piece,) if screen is None else screen.feed(piece):

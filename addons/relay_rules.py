@@ -74,8 +74,8 @@ class RelayRules(Protocol):
         """Looks at the request's body; None: nobody does."""
         ...
 
-    def download(self, head: ResponseHead) -> Screen | None:
-        """Looks at the body that follows `head`, as it came; None: nobody does."""
+    def download(self, head: ResponseHead, *, bodiless: bool) -> Screen | None:
+        """Looks at the body that follows `head`, as it came; None: nobody does. `bodiless`: as for `shown`."""
         ...
 
 
@@ -124,7 +124,7 @@ class TrustedRules:
         """See `RelayRules`."""
         return None
 
-    def download(self, head: ResponseHead) -> Screen | None:
+    def download(self, head: ResponseHead, *, bodiless: bool) -> Screen | None:
         """See `RelayRules`."""
         return None
 

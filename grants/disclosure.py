@@ -158,8 +158,11 @@ def unescaped(text: bytes) -> bytes:
     """`text` with each of JSON's escapes undone that may stand for a character of a value.
 
     Quoted-printable writes a byte as `=41` where JSON writes `\\u0041`, and its decoder runs in C (RFC 2045, 6.7). What
-    follows a pair of backslashes is not escaped by it. A return would make the decoder skip what follows.
+    follows a pair of backslashes is not escaped by it. A return would make the decoder skip what follows, and of two
+    signs in a row it would skip the second: then the first is half an escape, and stands for itself.
     """
     text = text.replace(b"=", b"=3d").replace(b"\r", b"\n")
-    text = text.replace(b"\\\\", b"=5c").replace(b"\\u00", b"=").replace(b"\\/", b"/").replace(b'\\"', b'"')
-    return a2b_qp(text)
+    text = text.replace(b"\\\\", b"=5c").replace(b"\\u00", b"=")
+    for _ in range(2):  # of three in a row the first time leaves two
+        text = text.replace(b"==", b"=3d=")
+    return a2b_qp(text.replace(b"\\/", b"/").replace(b'\\"', b'"'))

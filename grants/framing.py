@@ -35,6 +35,11 @@ _STAYS = "the connection stays HTTP/1.1: set the client to that version, so that
 _OPTIONS = frozenset({b"", b"close", b"keep-alive"})
 
 
+def folded(name: bytes) -> bytes:
+    """A field name as a server reads it that tells neither cases nor `_` from `-` (RFC 3875, 4.1.18)."""
+    return name.lower().replace(b"_", b"-")
+
+
 @final
 @immutable
 class Framing:

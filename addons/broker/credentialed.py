@@ -7,6 +7,7 @@ from addons.policy import Service
 from grants.broker.needles import Pattern
 from grants.broker.swap import leftover
 from grants.decision import Deny
+from grants.framing import folded
 from grants.message import Fields
 
 from .call import Call
@@ -29,7 +30,7 @@ def credentialed(
 
     `unsent` is what the body may not hold, where it goes on as it comes.
     """
-    drop = TOKEN_FIELDS | {field.lower() for field, _ in fields}
+    drop = TOKEN_FIELDS | {folded(field) for field, _ in fields}
     request = outgoing(
         call.head, call.needs, call.query, origin=service.upstream, base=service.base, drop=frozenset(drop)
     )

@@ -18,7 +18,7 @@ from grants.broker.search import holds
 from grants.broker.swap import restore
 from grants.coding import CodingError, content_codings, decode
 from grants.decision import Deny
-from grants.framing import HOP_BY_HOP
+from grants.framing import HOP_BY_HOP, folded
 from grants.message import Fields, Origin, Outgoing, Relay, RequestHead, Response
 from grants.secret import Secret
 from grants.target import encode_path
@@ -42,14 +42,14 @@ def outgoing(
     base: tuple[str, ...],
     drop: frozenset[bytes],
 ) -> Outgoing | Deny:
-    """The request for an upstream, without the fields of `drop` and without any credential yet."""
+    """The request for an upstream, without the fields of `drop`, folded names, and without any credential yet."""
     target = needs.upstream + (b"" if query is None else b"?" + query)
     asked = request_of(
         replace(head, target=target), origin=origin, base=base, websocket=False, authority=None, scheme="http"
     )
     if isinstance(asked, Deny):
         return asked
-    fields = [(name, value) for name, value in asked.request.fields if name.lower() not in drop | _NEVER_SENT]
+    fields = [(name, value) for name, value in asked.request.fields if folded(name) not in drop | _NEVER_SENT]
     return replace(asked.request, fields=(*fields, (b"Accept-Encoding", b"identity")))
 
 
@@ -110,14 +110,15 @@ class BrokerRules:
         """See `RelayRules`."""
         return None if self.unsent is None else BodyScreen(self.unsent, leak("body"))
 
-    def download(self, head: ResponseHead) -> Screen | None:
+    def download(self, head: ResponseHead, *, bodiless: bool) -> Screen | None:
         """See `RelayRules`."""
-        return BodyScreen(needles(self._values()), disclosed(), content_codings(head.fields))
+        codings = () if bodiless else content_codings(head.fields)
+        return BodyScreen(needles(self._values()), disclosed(), codings)
 
     def whole(self, exchange: Exchange, service: Service, response: Response) -> Relay | Deny:
         """The same for an answer that was read whole: as the box may see it, codings off."""
         head = ResponseHead(status=response.status, reason=response.reason, fields=response.fields, length=None)
-        shown = self.shown(head, bodiless=False)
+        shown = self.shown(head, bodiless=not response.body)
         if isinstance(shown, Deny):
             return shown
         try:

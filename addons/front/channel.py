@@ -13,7 +13,8 @@ from typing import Final, final
 from addons.streams import ClientLeft
 from grants.decision import Deny
 
-from .reader import BodyPiece, RequestReader, Unreadable
+from .events import BodyPiece, Unreadable
+from .reader import RequestReader
 from .wire import TlsFailed, Wire
 
 _HELD_BYTES: Final = 256 * 1024

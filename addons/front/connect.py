@@ -21,8 +21,8 @@ from grants.decision import Deny, Reason, Rule
 from grants.message import Authority, RequestHead
 
 from .channel import Channel
+from .events import HeadRead
 from .layer import FrontLayer, Limits
-from .reader import HeadRead
 from .stream import Stream
 from .wire import TLS_HANDSHAKE_RECORD, Tls, TlsFailed
 

@@ -10,15 +10,15 @@ anew by both. Only a head behind which llhttp begins anew is remembered: one wit
 """
 
 import re
-from dataclasses import dataclass, field
 from typing import Final, final
 
 import httptools
 
-from grants.decision import Deny, Reason, Rule
-from grants.immutable import immutable
+from grants.decision import Reason
 from grants.memo import Memo
 from grants.message import RequestHead
+
+from .events import BodyPiece, BodyRead, HeadRead, ReadEvent, Unreadable, too_large, unreadable
 
 MAX_FIELDS: Final = 256
 # A longer block of fields is read anew each time, so that connections which wait hold little.
@@ -30,57 +30,9 @@ _TOKEN: Final = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
 _LINE: Final = rb"(?P<method>[A-Z]+) (?P<target>[\x21-\x7e]+) HTTP/1\.(?P<minor>[01])\r\n"
 _REQUEST_LINE: Final = re.compile(_LINE)
 _HEAD: Final = re.compile(_LINE + rb"(?:" + _TOKEN + rb":[\t\x20-\x7e]*\r\n)*\r\n")
+_CHUNKS_FOLLOW: Final = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+_BYTES_FOLLOW: Final = b"POST / HTTP/1.1\r\nContent-Length: %d\r\n\r\n"
 _LENGTH: Final = re.compile(rb"0|[1-9][0-9]{0,17}")
-
-
-@final
-@immutable
-class HeadRead:
-    """A head is complete.
-
-    Attributes:
-        body: bytes that the head announces: 0 for none, None for a chunked body.
-        keep_alive: the client keeps the connection after this request.
-        continues: it waits for a 100 before it sends the body.
-    """
-
-    head: RequestHead
-    body: int | None
-    keep_alive: bool
-    continues: bool
-
-
-@final
-@immutable
-class BodyRead:
-    """The body is complete."""
-
-    body: bytes = field(repr=False)
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unreadable:
-    """The stream cannot be read on. Carries the refusal."""
-
-    denial: Deny
-
-
-@final
-@immutable
-class BodyPiece:
-    """Part of a body that is streamed. `last` says that nothing more of it comes."""
-
-    data: bytes = field(repr=False)
-    last: bool
-
-
-type ReadEvent = HeadRead | BodyRead | BodyPiece | Unreadable
-
-
-def unreadable(reason: Reason, detail: str, status: int = 400) -> Unreadable:
-    """A refusal of what cannot be read in exactly one way."""
-    return Unreadable(denial=Deny(rule=Rule.BAD_REQUEST, reason=reason, status=status, detail=detail))
 
 
 @final
@@ -244,11 +196,21 @@ class RequestReader:
             return unreadable(Reason.FRAMING, "CONNECT has no body")
         announced = None if coding is not None else int(length or b"0")
         if announced != 0:
-            self._in_body, self._announced, self._limit, self._streaming = True, announced, None, False
-            self._body, self._body_bytes, self._raw_bytes = [], 0, 0
+            self._begin_body(announced)
         return HeadRead(head=head, body=announced, keep_alive=keep_alive, continues=continues)
 
     # -- body ---------------------------------------------------------------------------------------------------------
+
+    def _begin_body(self, announced: int | None) -> None:
+        """Tell llhttp by a head of our own what follows, so that a body is read as its framing was judged.
+
+        By the client's head it would not: of a request that offers an upgrade it reads no body.
+        """
+        self._parser, self._complete = httptools.HttpRequestParser(self), False
+        self._parser.feed_data(_CHUNKS_FOLLOW if announced is None else _BYTES_FOLLOW % announced)
+        self._fields = []
+        self._in_body, self._announced, self._limit, self._streaming = True, announced, None, False
+        self._body, self._body_bytes, self._raw_bytes = [], 0, 0
 
     def _read_body(self) -> BodyRead | BodyPiece | Unreadable | None:
         if (self._limit is None and not self._streaming) or not self._buffer:
@@ -311,16 +273,6 @@ class RequestReader:
     def on_message_complete(self) -> None:
         """The message is complete."""
         self._complete = True
-
-
-def too_large(limit: int) -> Deny:
-    """The refusal of a body over `limit` bytes (RFC 9110, 15.5.14)."""
-    return Deny(
-        rule=Rule.REQUEST,
-        reason=Reason.BODY_TOO_LARGE,
-        status=413,
-        detail=f"the request body is over its limit of {limit} bytes",
-    )
 
 
 def _hopeless(buffer: bytearray) -> Unreadable | None:

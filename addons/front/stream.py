@@ -15,8 +15,9 @@ from grants.decision import Deny, Reason, Rule
 from grants.message import RequestHead
 
 from .channel import Channel
+from .events import BodyRead, HeadRead, ReadEvent, Unreadable, too_large
 from .layer import FrontLayer
-from .reader import BodyRead, HeadRead, ReadEvent, RequestReader, Unreadable, too_large
+from .reader import RequestReader
 
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 

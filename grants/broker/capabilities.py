@@ -34,6 +34,8 @@ STANDARD: Final = frozenset({INFERENCE, EGRESS, FEEDBACK, FOUNTAIN})
 
 _SECRET_NAME: Final = re.compile(rb"[A-Z][A-Z0-9_]{0,39}")
 _MODEL: Final = re.compile(rb"/v1/models(?:/(?!\.{1,2}$)[A-Za-z0-9_.-]+)?")
+_DECODED: Final = 3
+_LEFT_OUT: Final = bytes(range(0x21)) + b"\x7f"
 _POST_ONLY: Final[Mapping[bytes, str | None]] = {
     DECLARATION_PATH: None,
     DECIDE_PATH: INFERENCE,
@@ -149,8 +151,15 @@ def under(path: bytes, prefix: bytes) -> bytes | None:
 
 
 def has_dot_segment(path: bytes) -> bool:
-    """Whether a reader could climb in `path`: a segment `.` or `..`, also percent-encoded or behind a backslash."""
-    return any(part in {b".", b".."} for part in re.split(rb"[/\\]", unquote_to_bytes(path)))
+    """Whether a reader could climb in `path`: a segment `.` or `..`, also percent-encoded, up to three times over,
+    behind a backslash, before a path parameter (`..;x`), or with control characters or spaces, which some leave out.
+    """
+    for _ in range(_DECODED + 1):
+        parts = re.split(rb"[/\\]", path.translate(None, _LEFT_OUT))
+        if any(part.partition(b";")[0] in {b".", b".."} for part in parts):
+            return True
+        path = unquote_to_bytes(path)
+    return False
 
 
 def is_plain(path: bytes) -> bool:

@@ -6,7 +6,8 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 from support.cases import grant_text
 
-from addons.front.reader import HeadRead, RequestReader
+from addons.front.events import HeadRead
+from addons.front.reader import RequestReader
 from addons.record import Event, Mode, Record
 from bench.payload import SECRETS, document, grant
 from grants.authorize import Granted, authorize_body, authorize_head

@@ -20,7 +20,8 @@ from urllib.parse import unquote_to_bytes
 import pytest
 from support.events import events_of
 
-from addons.front.reader import BodyRead, HeadRead, ReadEvent, RequestReader, Unreadable
+from addons.front.events import BodyRead, HeadRead, ReadEvent, Unreadable
+from addons.front.reader import RequestReader
 from grants.canonical import parse_origin
 from grants.document import parse
 from grants.jsontext import JsonInvalid, parse_json

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.grants import CDN, HERE, body, endpoint, operation, rule
 
-from addons.front.reader import HeadRead, ReadEvent, RequestReader
+from addons.front.events import HeadRead, ReadEvent
+from addons.front.reader import RequestReader
 from grants.authorize import authorize_head, authorize_target
 from grants.endpoint import Endpoint
 from grants.model import Redirects

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable
 
-from addons.front.reader import HeadRead, ReadEvent, RequestReader
+from addons.front.events import HeadRead, ReadEvent
+from addons.front.reader import RequestReader
 
 
 def events_of(reader: RequestReader, pieces: Iterable[bytes], *, limit: int) -> list[ReadEvent]:

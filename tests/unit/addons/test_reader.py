@@ -5,7 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.events import events_of
 
-from addons.front.reader import BodyRead, HeadRead, ReadEvent, RequestReader, Unreadable
+from addons.front.events import BodyRead, HeadRead, ReadEvent, Unreadable
+from addons.front.reader import RequestReader
 from grants.decision import Reason
 
 POST = b"POST / HTTP/1.1\r\nHost: h\r\n"
@@ -260,6 +261,41 @@ def test_an_upgrade_is_read_as_a_request() -> None:
     """Whether it may be asked for is decided behind the reader."""
     (event,) = read(b"GET / HTTP/1.1\r\nHost: h\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n")
     assert isinstance(event, HeadRead)
+
+
+OFFERS = [b"", b"Connection: upgrade\r\nUpgrade: h2c\r\n", b"Connection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n"]
+BODIES = [
+    pytest.param(b"Content-Length: 2\r\n\r\nhi", b"hi", id="length"),
+    pytest.param(b"Content-Length: 18\r\n\r\nGET / HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n", id="like a request"),
+    pytest.param(b"Transfer-Encoding: chunked\r\n\r\n2;a=b\r\nhi\r\n0\r\n\r\n", b"hi", id="chunked"),
+    pytest.param(b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", b"", id="chunked, empty"),
+    pytest.param(b"Transfer-Encoding: chunked\r\n\r\nGET / HTTP/1.1\r\n\r\n", None, id="no chunks"),
+    pytest.param(b"Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\nX: y\r\n\r\n", None, id="trailers"),
+]
+
+
+@pytest.mark.parametrize("piece", [None, 1])
+@pytest.mark.parametrize("offer", OFFERS, ids=["nothing", "h2c", "websocket"])
+@pytest.mark.parametrize("method", [b"POST", b"DELETE"])
+@pytest.mark.parametrize(("rest", "body"), BODIES)
+def test_a_body_is_read_as_its_framing_says(
+    rest: bytes, body: bytes | None, method: bytes, offer: bytes, piece: int | None
+) -> None:
+    """RFC 9112, 6.3: whatever else the head asks for, and the next request is read behind it."""
+    first = method + b" / HTTP/1.1\r\nHost: h\r\n" + offer + rest
+    size = piece or len(first)
+    pieces = [first[start : start + size] for start in range(0, len(first), size)]
+    pieces.append(b"GET /next HTTP/1.1\r\nHost: h\r\n\r\n")
+    events = events_of(RequestReader(max_head=65536), pieces, limit=1000)
+    assert isinstance(events[0], HeadRead)
+    if body is None:
+        assert isinstance(events[1], Unreadable)
+        assert events[1].denial.reason is Reason.FRAMING
+    else:
+        assert events[1] == BodyRead(body=body)
+        assert isinstance(events[2], HeadRead)
+        assert events[2].head.target == b"/next"
+    assert len(events) == (2 if body is None else 3)
 
 
 def test_nothing_is_read_behind_an_unreadable_head() -> None:

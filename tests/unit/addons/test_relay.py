@@ -416,13 +416,16 @@ def test_what_is_injected_replaces_what_the_client_sent(run: Run, upstream: Upst
 
     async def work(proxy: Running) -> None:
         async with front(proxy) as talk:
-            await talk.ask(b"GET /a HTTP/1.1\r\nHost: %s\r\nauthorization: mine\r\nX-Own: kept\r\n\r\n" % talk.host)
+            fields = b"authorization: mine\r\nX_tenant_ID: mine\r\nX-Tenant_Id: mine\r\nX-Own: kept\r\n"
+            await talk.ask(b"GET /a HTTP/1.1\r\nHost: %s\r\n%s\r\n" % (talk.host, fields))
         request = upstream.requests[0]
         assert request.get("Authorization") == b"token " + SECRET.encode()
+        assert request.get("X-Tenant-Id") == b"acme"
+        assert b"mine" not in request.head
         assert request.get("X-Own") == b"kept"
         assert proxy.log.records[0].secret_refs == ("api",)
 
-    run(work, inject=((b"Authorization", b"token @secret:api"),))
+    run(work, inject=((b"Authorization", b"token @secret:api"), (b"X-Tenant-Id", b"acme")))
 
 
 @both

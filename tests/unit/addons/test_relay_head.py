@@ -58,13 +58,26 @@ def test_some_methods_are_not_relayed(method: bytes) -> None:
     assert made.reason is Reason.METHOD
 
 
-@pytest.mark.parametrize("path", [b"/v1/../../admin", b"/a/%2e%2E/b", b"/./a"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        b"/v1/../../admin", b"/a/%2e%2E/b", b"/./a", b"/..", b"/a%2f..%2fb", b"/a\\..", b"/..%5cb",
+        b"/..;/admin", b"/a/..;x=y/b", b"/%2e%2e;/a", b"/..%3b/a", b"/..%00/a", b"/.%09./a", b"/%20../a",
+        b"/%252e%252e/a", b"/%25252e./a", b"/a/.%253bx",
+    ],
+)  # fmt: skip
 def test_nothing_climbs_out_of_the_upstream_s_own_path(path: bytes) -> None:
     """A base URL stands for what lies below it."""
     made = asked(path, base=("v1",))
     assert isinstance(made, Deny)
     assert made.reason is Reason.PATH_SEGMENT
     assert isinstance(asked(b"/a?b=/../c", base=("v1",)), Asked)
+
+
+@pytest.mark.parametrize("path", [b"/a..b", b"/...", b"/;..", b"/a;..", b"/..a;b", b"/.well-known/x", b"/a%252fb"])
+def test_what_climbs_nowhere_goes_on(path: bytes) -> None:
+    """Dots in a name are none of a segment."""
+    assert isinstance(asked(path, base=("v1",)), Asked)
 
 
 def test_only_100_continue_is_an_expectation_that_is_met() -> None:

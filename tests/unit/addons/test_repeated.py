@@ -13,7 +13,8 @@ from support.running import DEFAULT, operation, running
 from support.talk import FrontFactory, both
 from support.upstream import Upstream
 
-from addons.front.reader import HeadRead, ReadEvent, RequestReader, Unreadable
+from addons.front.events import HeadRead, ReadEvent, Unreadable
+from addons.front.reader import RequestReader
 from grants.decision import Reason
 from grants.endpoint import Endpoint
 from grants.load import load_grant

@@ -229,6 +229,15 @@ def test_every_spelling_is_found(
         assert scanner.in_bytes(text.encode()) or scanner.in_json(text.encode())
 
 
+@pytest.mark.parametrize("strays", range(1, 6))
+@pytest.mark.parametrize("stray", [r"\u00", r"\u0", r"\u", r"\a", "=", r"=\u00", r"\u00="])
+@pytest.mark.parametrize("value", ["<value/of=secret>", "=value-of-secret="])
+def test_half_an_escape_hides_nothing(value: str, stray: str, strays: int) -> None:
+    """The text is no JSON then, and a lenient reader may pass over what it does not know (RFC 8259, 9)."""
+    text = stray * strays + "".join(f"\\u{ord(char):04x}" for char in value)
+    assert Scanner([Secret(value.encode())]).in_json(text.encode())
+
+
 @settings(deadline=None, max_examples=300)
 @given(st.text(st.sampled_from('a\\u0041/=\n"')), st.integers(6, 40))
 def test_a_text_in_parts_is_the_whole(text: str, chunk: int) -> None:

@@ -555,6 +555,21 @@ def test_a_head_that_cannot_be_shown(run: Run, line: str, reason: Reason) -> Non
     run(work)
 
 
+@pytest.mark.parametrize("coding", ["gzip", "aws-chunked", "gzip, br, gzip"])
+@pytest.mark.parametrize(("method", "status"), [("HEAD", 200), ("GET", 204), ("GET", 304)])
+def test_a_coding_without_a_body(run: Run, method: str, status: int, coding: str) -> None:
+    """There is nothing to search, so whatever a head says of its coding it is shown (RFC 9110, 8.4 and 9.3.2)."""
+
+    async def work(broker: Running) -> None:
+        await broker.report(egress=["API"])
+        broker.api.script = lambda _got: [b"HTTP/1.1 %d X\r\nContent-Encoding: %b\r\n\r\n" % (status, coding.encode())]
+        answer = await broker.ask(method, "/egress/API/x")
+        assert (answer.status, answer.cut) == (status, False)
+        assert [record.reason for record in broker.log.records[-2:]] == [None, None]
+
+    run(work)
+
+
 def message(text: str) -> bytes:
     content = [{"type": "text", "text": text}]
     usage = {"input_tokens": 3, "output_tokens": 2}
@@ -677,6 +692,7 @@ WHOLE = [
     pytest.param(reply(b"", 404), 404, None, id="an error, empty"),
     pytest.param([b"HTTP/1.1 204 X\r\n\r\n"], 204, None, id="204"),
     pytest.param([b"HTTP/1.1 304 X\r\n\r\n"], 304, None, id="304"),
+    pytest.param([b"HTTP/1.1 204 X\r\nContent-Encoding: unknown\r\n\r\n"], 204, None, id="204, unknown coding"),
     pytest.param(reply(b'{"error": 1}', 500), 500, None, id="an error"),
     pytest.param(reply(b'{"detail": [{"loc": ["query"], "msg": "x"}]}', 422), 422, None, id="an error of members"),
     pytest.param(reply(b'[{"id": "v-2"}]', 404), 502, Reason.ANSWER_UNUSABLE, id="an error with a list"),
