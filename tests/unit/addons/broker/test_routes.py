@@ -876,9 +876,10 @@ def test_further_capabilities(run: Run) -> None:
     async def work(broker: Running) -> None:
         assert (await broker.ask("GET", "/search/query")).status == 403
         await broker.report(search=["read"])
-        answer = await broker.ask("GET", "/search/query?q=1", fields={"X-Search": "mine"})
+        answer = await broker.ask("GET", "/search/query?q=1", fields={"X-Search": "mine", "x_Search": "too"})
         assert answer.status == 200
         got = broker.api.got[0]
+        assert got.all("x_search") == []
         assert (got.target, got.all("x-search"), got.all("authorization")) == ("/query?q=1", [SEARCH], [])
         await asyncio.sleep(0.05)
         assert broker.log.records[-1].labels[1:] == ("capability:search", "word:read")
