@@ -56,7 +56,11 @@ async def pump(
             await upstream.write(piece)
             exchange.bytes_out += len(piece)
         ends.append(EndedBy.CLIENT)
-        await upstream.finish()
+        try:
+            await upstream.finish()
+        except UpstreamFailed:
+            # Only the leave is missing: it was the client that ended.
+            raise ClientLeft from None
 
     async def down() -> None:
         nonlocal last

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import final
+from typing import Final, final
 
 from mitmproxy.connection import Client
 from mitmproxy.proxy.context import Context
@@ -103,8 +103,7 @@ class ClientConnection:
         self._flights.begin(exchange)
         self._asked, self._begun = exchange, None
         try:
-            await self._prepare(exchange, tunnel=hook is Hook.TUNNEL)
-            await self._run(self._steps[hook], exchange)
+            await self._run((self._prepare, *self._steps[hook]), exchange)
         finally:
             self._asked = None
         if hook is Hook.HEAD and exchange.denial is None:
@@ -127,10 +126,11 @@ class ClientConnection:
             if self._cut:
                 _tell_cut(exchange)
 
-    async def _prepare(self, exchange: Exchange, *, tunnel: bool) -> None:
+    async def _prepare(self, exchange: Exchange) -> None:
         """Hold a request back until the client has read the answers before, and refuse it where nobody waits for it.
 
-        One that was sent ahead lets other connections go first, however little there is to wait for.
+        A tunnel that is open has its record, and ends by itself. A request that was sent ahead lets other connections
+        go first, however little there is to wait for.
         """
         there = True
         try:
@@ -143,11 +143,12 @@ class ClientConnection:
         self._fresh = False
         there = there and not self._writer.is_closing()
         if self._cut:
+            _tell_cut(exchange)
             exchange.deny(_cut())
             exchange.close = True
             if exchange.tunnel is not None:
                 await exchange.tunnel.close()
-        elif not there and not tunnel:
+        elif not there and not exchange.opened:
             exchange.deny(client_left())
         if not there:
             self._forsake()
@@ -230,13 +231,13 @@ class ClientConnection:
     def retire(self) -> None:
         """End the connection if nothing runs on it, nothing is to be sent, and no client is still reading the end."""
         if not self.active and not self._writer.unsent and not self._finished:
-            self.end()
+            self.cut()
 
     def cut(self) -> None:
         """End what runs on it; each request leaves its record."""
         if self._asked is None:
-            # A request whose body has not come yet is refused, for the record, by the end of the connection.
-            self.end()
+            # A request that has not come whole is refused, for the record, since nothing more of it is read.
+            self.inbox.end()
         elif not self._cut:
             self._cancel(self._asked.id)
         self._cut = True
@@ -252,12 +253,19 @@ class ClientConnection:
         self.inbox.end()
 
 
+_BY_A_CUT: Final = frozenset({Reason.FAULT, Reason.SHUTDOWN, Reason.CLIENT_LEFT, Reason.TLS_CLIENT})
+"""What a cut looks like to those that it hits."""
+
+
 def _cut() -> Deny:
     return failure(shutting_down(), None)
 
 
 def _tell_cut(exchange: Exchange) -> None:
-    """A step that was cut calls it a fault: say what it was. The end of a stream is no refusal."""
-    if exchange.denial is None or exchange.denial.reason not in (Reason.FAULT, Reason.SHUTDOWN):
+    """A step that was cut calls it a fault, a front that reads no more an end by the client: say what it was.
+
+    The end of a stream is no refusal.
+    """
+    if exchange.denial is None or exchange.denial.reason not in _BY_A_CUT:
         return
     exchange.denial = None if exchange.opened else _cut()

@@ -70,7 +70,7 @@ class Channel:
         except TlsFailed:
             self.ended()
             return self._wire.pending()
-        if plain:
+        if plain and not self._gone:
             self._take(plain)
         if self._wire.ended or self._wire.failed is not None:
             self.ended()
@@ -180,7 +180,8 @@ class Channel:
             return
         reader.feed(plain)
         if self._complete:
-            # A request that was sent ahead: it is read when this one is answered. It is bounded by the room.
+            # A request that was sent ahead: it is read when this one is answered. It is bounded by the room here, and
+            # behind this by the inbox's, which is told of it.
             self._held += len(plain)
             self._check_room()
             return

@@ -26,7 +26,7 @@ class Inbox:
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._pieces: deque[bytes] = deque()
-        self._held = 0
+        self._held = self._ahead = 0
         self._ended = False
         self.channel: Channel | None = None
         self._room = asyncio.Event()
@@ -45,8 +45,7 @@ class Inbox:
             return self.channel.received(data)
         self._pieces.append(data)
         self._held += len(data)
-        if self._held >= _AHEAD_BYTES:
-            self._room.clear()
+        self._make_room()
         self._wake()
         return b""
 
@@ -60,13 +59,14 @@ class Inbox:
     @property
     def full(self) -> bool:
         """So much is held that nothing more should be read from the client."""
-        return self._held >= _AHEAD_BYTES or (self.channel is not None and self.channel.full)
+        return not self._room.is_set() or (self.channel is not None and self.channel.full)
 
     async def room(self) -> None:
         """Wait until more may be read from the client."""
-        await self._room.wait()
-        if self.channel is not None:
-            await self.channel.room()
+        while self.full:
+            await self._room.wait()
+            if self.channel is not None:
+                await self.channel.room()
 
     def close(self) -> None:
         """Nobody waits here any more."""
@@ -82,6 +82,11 @@ class Inbox:
         if self._timer is None or self._fires > self._deadline:
             self.close()
             self._set_timer()
+
+    def ahead(self, count: int) -> None:
+        """`count` bytes of what was taken wait to be read: they count as held."""
+        self._ahead = count
+        self._make_room()
 
     async def take(self) -> bytes:
         """What came next.
@@ -112,9 +117,14 @@ class Inbox:
     def _release(self) -> bytes:
         data = self._pieces.popleft()
         self._held -= len(data)
-        if self._held < _AHEAD_BYTES:
-            self._room.set()
+        self._make_room()
         return data
+
+    def _make_room(self) -> None:
+        if self._held + self._ahead >= _AHEAD_BYTES:
+            self._room.clear()
+        else:
+            self._room.set()
 
     def _wake(self) -> None:
         if self._wanted is not None:

@@ -30,7 +30,9 @@ class Stream:
         self._policies = policies
         self._arrival = arrival
         self._reader = RequestReader(max_head=layer.limits.head_bytes)
+        # The request whose body is read, and the one that is being answered.
         self._exchange: Exchange | None = None
+        self._current: Exchange | None = None
 
     @property
     def reading(self) -> bool:
@@ -72,21 +74,26 @@ class Stream:
 
         Each deadline is set once, so that a slow client does not buy time with each byte.
         """
-        reader, limits = self._reader, self._layer.limits
+        self._current = self._exchange
+        reader, limits, inbox = self._reader, self._layer.limits, self._layer.client.inbox
         timed: bool | None = None
         while self._exchange is not None or not self._policies.draining:
             started = reader.started
             if started and (event := reader.next_event()) is not None:
+                inbox.ahead(reader.buffered)
                 return event
             if self._exchange is None and started is not timed:
                 timed = started
                 self._layer.arm(limits.head if started else limits.idle)
+            # Part of a message has bounds of its own, and is to be read on.
+            inbox.ahead(0)
             reader.feed(await self._layer.more())
         return None
 
     def begin(self, head: RequestHead | None) -> Exchange:
         """A new exchange under the policy in force now."""
-        return Exchange(arrival=self._arrival(), policy=self._policies.current, head=head)
+        self._current = Exchange(arrival=self._arrival(), policy=self._policies.current, head=head)
+        return self._current
 
     async def _head(self, event: HeadRead) -> None:
         exchange = self.begin(event.head)
@@ -188,8 +195,11 @@ class Stream:
             self._layer.finish()
 
     async def crashed(self) -> None:
-        """Our own error: a 500, and a record."""
-        exchange, self._exchange = self._exchange or self.begin(None), None
+        """Our own error: a 500, and a record. Where the request has its record already, only the connection ends."""
+        exchange = self._current or self.begin(None)
+        if exchange.opened or exchange.reply is not None:
+            self._layer.close()
+            return
         exchange.fault()
         await self._answer(exchange)
 

@@ -159,11 +159,12 @@ def test_the_grace_is_bounded(make_stack: Any, front: str) -> None:
         began = time.monotonic()
         terminate(stack.proxy)
         assert client.read("POST").status == 503
+        assert half.read("POST").status == 503
     assert ended(stack.proxy) == 0
     assert 0.4 < time.monotonic() - began < 4
     records = stack.proxy.records()
     assert sorted((record["event"], record["reason"] or "") for record in records) == [
-        ("broker_request_deny", "client-left"),
+        ("broker_request_deny", "shutdown"),
         ("broker_request_deny", "shutdown"),
         ("broker_request_intent", ""),
     ]

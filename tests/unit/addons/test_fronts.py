@@ -784,22 +784,25 @@ def test_nobody_decided_is_a_fault(run: Callable[..., None], upstream: Upstream,
 
 
 @both
+@pytest.mark.parametrize("before", [0, 1])
 def test_an_error_of_the_layer_itself_is_recorded(
-    run: Callable[..., None], upstream: Upstream, front: FrontFactory, monkeypatch: pytest.MonkeyPatch
+    run: Callable[..., None], upstream: Upstream, front: FrontFactory, monkeypatch: pytest.MonkeyPatch, before: int
 ) -> None:
-    """mitmproxy would log an error in a layer and leave the connection hanging."""
+    """The request that it was reading is refused, whatever was answered before."""
 
     def fail(_self: object) -> None:
         raise Boom(SECRET)
 
     async def work(proxy: Running) -> None:
         async with front(proxy) as talk:
+            for _ in range(before):
+                assert (await talk.ask(GET % talk.host))[0] == 200
             monkeypatch.setattr(RequestReader, "next_event", fail)
             status, _, body = await talk.ask(GET % talk.host)
             assert status == 500
             assert SECRET.encode() not in body
-        assert [(r.rule, r.status) for r in proxy.log.records] == [(Rule.FAULT, 500)]
-        assert upstream.connections == 0
+        assert [(r.rule, r.status) for r in proxy.log.records] == [(None, 200)] * before + [(Rule.FAULT, 500)]
+        assert len(upstream.requests) == before
 
     run(work)
 

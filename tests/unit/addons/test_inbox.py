@@ -7,6 +7,7 @@ import pytest
 
 from addons.front.channel import Channel
 from addons.front.inbox import Inbox
+from addons.front.reader import RequestReader
 from addons.front.wire import Plain
 from addons.streams import ClientLeft
 
@@ -216,6 +217,27 @@ def test_what_is_held_is_bounded() -> None:
         assert inbox.full
         assert not waiting.done()
         await inbox.take()
+        assert not inbox.full
+        await waiting
+
+    run(work)
+
+
+def test_what_was_taken_and_waits_is_held() -> None:
+    """A reader that has taken requests ahead holds them for the connection, whatever held them meanwhile."""
+
+    async def work(inbox: Inbox) -> None:
+        inbox.ahead(256 * 1024)
+        assert inbox.full
+        inbox.channel = Channel(Plain(), RequestReader(max_head=65536), complete=True)
+        inbox.channel.received(b"x" * 256 * 1024)
+        waiting = asyncio.get_running_loop().create_task(inbox.room())
+        inbox.channel.done()
+        inbox.channel = None
+        inbox.ahead(256 * 1024 + 1)
+        await asyncio.sleep(0.01)
+        assert not waiting.done()
+        inbox.ahead(256 * 1024 - 1)
         assert not inbox.full
         await waiting
 

@@ -232,8 +232,13 @@ def test_part_of_a_stream_needs_one() -> None:
     made._reader.feed(b"POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\na")
     made._reader.next_event()
     made._reader.stream_body()
+
+    async def work() -> None:
+        made._layer.client = Scripted()
+        await made.run()
+
     with pytest.raises(ValueError, match="outside of a stream"):
-        asyncio.run(made.run())
+        asyncio.run(work())
 
 
 def test_a_tunnel_needs_a_handshake() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import re
 import socket
 import threading
 import time
@@ -19,8 +20,10 @@ from support.upstream import CLOSE, HANG, DarkPort, Upstream, answer
 from addons.audit import Audit
 from addons.boxes import Box, Boxes, take_token
 from addons.exchange import Arrival, Exchange
+from addons.front.reader import RequestReader
 from addons.gate import Gate
 from addons.policy import Policy, Relayed, Tunnels
+from addons.ports import UpstreamFailed
 from addons.pump import pump
 from addons.record import EndedBy, Event, Mode
 from addons.relay import Relay
@@ -476,6 +479,41 @@ def test_a_location_on_the_upstream_s_origin_leads_back_to_the_base_url(
             _, head, _ = await talk.ask(GET % talk.host)
             assert b"Location: " + location % names + b"\r\n" in head
 
+    run(work)
+
+
+@both
+def test_requests_sent_ahead_are_bounded_for_the_connection(
+    run: Run, upstream: Upstream, front: FrontFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client that asks faster than a relay answers is read no further, however many answers it has had."""
+    most = 0
+    feed = RequestReader.feed
+
+    def fed(reader: RequestReader, data: bytes) -> None:
+        nonlocal most
+        feed(reader, data)
+        most = max(most, reader.buffered)
+
+    async def work(proxy: Running) -> None:
+        async with front(proxy) as talk:
+            one, count = b"GET /x HTTP/1.1\r\nHost: %s\r\nX-Pad: %s\r\n\r\n" % (talk.host, b"x" * 4000), 500
+
+            async def flood() -> None:
+                for _ in range(count // 100):
+                    await talk.send(one * 100)
+
+            sending = asyncio.get_running_loop().create_task(flood())
+            for _ in range(count):
+                head = await talk.reader.readuntil(b"\r\n\r\n")
+                assert head.startswith(b"HTTP/1.1 200")
+                await talk.reader.readexactly(int(re.search(rb"(?i)content-length: (\d+)", head)[1]))  # type: ignore[index]
+            await sending
+        assert len(upstream.requests) == count
+        # the bound of what waits and that of one request's stream, each with one read of the event loop's
+        assert 256 * 1024 < most < 1024 * 1024
+
+    monkeypatch.setattr(RequestReader, "feed", fed)
     run(work)
 
 
@@ -1188,6 +1226,31 @@ class LateEcho(EchoUpstream):
         super()._serve(connection, number)
         time.sleep(0.5)
         connection.sendall(b"END")
+
+
+class Ends:
+    """A side that says nothing more."""
+
+    async def read(self) -> bytes:
+        return b""
+
+
+class Stays:
+    """A side that says nothing, and does not take leave when the other has ended."""
+
+    async def read(self) -> bytes:
+        await asyncio.sleep(60)
+        return b""
+
+    async def finish(self) -> None:
+        raise UpstreamFailed(Rule.UPSTREAM_ERROR, Reason.TIMEOUT, 504)
+
+
+def test_who_ended_is_told_although_the_other_side_fails_then() -> None:
+    """The client ended its WebSocket, and the upstream did not take leave in time."""
+    head = RequestHead(method=b"GET", target=b"/", fields=())
+    made = Exchange(arrival=Arrival(mode=Mode.TERMINATE, peer=None), policy=Policy.of([]), head=head)
+    assert asyncio.run(pump(made, Ends(), Stays(), idle=5, total=None)) is EndedBy.CLIENT  # type: ignore[arg-type]
 
 
 class Faulty:

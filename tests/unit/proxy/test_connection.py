@@ -19,7 +19,8 @@ from addons.front.inbox import Inbox
 from addons.front.layer import Limits
 from addons.record import EndedBy, Event
 from grants.decision import Reason
-from proxy.unsent import Unsent
+from proxy.connection import ClientConnection
+from proxy.unsent import ClientWriter, Unsent
 
 GET = b"GET /things/1 HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer @secret:api\r\n\r\n"
 LARGE = 24 * 1024 * 1024
@@ -353,6 +354,48 @@ def test_an_error_where_bytes_come_in_ends_the_connection(
                 assert await talk.rest() == b""
             release.set()
             await until(lambda: proxy.listeners.open == 0)
+        assert [r.event for r in proxy.log.records] == [Event.ALLOW]
+
+    run(work)
+
+
+@pytest.mark.parametrize("error", [KeyError, asyncio.CancelledError])
+def test_an_error_before_the_chain_is_a_fault(
+    run: Callable[..., None], upstream: Upstream, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
+) -> None:
+    """Whatever it is, the request that waits there has its answer and its one record, and nothing went upstream."""
+
+    def fail(_self: object) -> int:
+        raise error(SECRET)
+
+    async def work(proxy: Running) -> None:
+        async with base(proxy) as talk:
+            monkeypatch.setattr(ClientWriter, "unsent", property(fail))
+            monkeypatch.setattr(ClientConnection, "received", lambda self, data: self.inbox.received(data))
+            head = await talk.ask(GET % talk.host)
+            assert head[0] in (500, 400)
+            monkeypatch.undo()
+        assert [r.event for r in proxy.log.records] == [Event.DENY]
+        assert upstream.connections == 0
+
+    run(work)
+
+
+def test_an_error_behind_an_answer_is_no_other_answer(
+    run: Callable[..., None], upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The request has its answer and its record: only the connection ends."""
+    sends = ClientConnection.send
+
+    def fail(connection: ClientConnection, data: bytes) -> None:
+        sends(connection, data)
+        raise KeyError(SECRET)
+
+    async def work(proxy: Running) -> None:
+        async with base(proxy) as talk:
+            monkeypatch.setattr(ClientConnection, "send", fail)
+            assert (await talk.ask(GET % talk.host))[0] == 200
+            assert await talk.rest() == b""
         assert [r.event for r in proxy.log.records] == [Event.ALLOW]
 
     run(work)
