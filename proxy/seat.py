@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from addons.ports import Flights
 from proxy.fronts import Fronts
+from proxy.part import part
 from proxy.settings.model import Settings
 from proxy.upstream.pool import PoolLimits
 
@@ -40,11 +41,6 @@ class Seat(Protocol):
     async def serve(self, program: "Program") -> None:
         """Do what the supervisor asks for, until cancelled; without a supervisor, end the program."""
         ...
-
-
-def part(whole: int, of: int) -> int:
-    """An equal part of a limit, rounded up, so that each has at least 1."""
-    return -(-whole // of)
 
 
 def part_of(settings: Settings, of: int) -> Settings:

@@ -13,7 +13,7 @@ from grants.endpoint import Endpoint
 from grants.message import Origin
 from grants.secret import Secret
 from proxy.capture import CaptureFile
-from proxy.seat import part
+from proxy.part import part
 from proxy.secrets import EndpointVault, parse_source
 from proxy.settings.model import Assurance, EndpointSettings, Settings, is_written_inside
 from proxy.state import StartRefused, reason

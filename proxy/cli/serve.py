@@ -133,8 +133,9 @@ def _supervise(settings: "Settings", running: "Running", *, terse: bool, ready_f
     from dataclasses import replace
 
     from proxy.loop import run_on_loop
+    from proxy.part import part
     from proxy.program import Program
-    from proxy.seat import part, part_of
+    from proxy.seat import part_of
     from proxy.sockets import ListenFailed
     from proxy.state import StartRefused
     from proxy.upstream.pool import PoolLimits

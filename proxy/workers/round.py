@@ -16,8 +16,8 @@ from signal import SIGKILL
 from typing import Final, final
 
 from proxy.fronts import Fronts, bind_fronts
+from proxy.part import part
 from proxy.reload import Outcome, Refused, ReloadRefused, Result, why_refused
-from proxy.seat import part
 from proxy.settings import described, fixed_changes
 from proxy.settings.fingerprint import fingerprint
 from proxy.settings.model import Settings

@@ -20,8 +20,8 @@ from typing import Final, final
 from proxy.descriptors import raise_limit
 from proxy.ending import LONG_SECONDS
 from proxy.fronts import Fronts, bind_fronts
+from proxy.part import part
 from proxy.reload import told
-from proxy.seat import part
 from proxy.settings.model import Settings
 from proxy.state import StartRefused
 from proxy.tls.ca import CA_CERTIFICATE
