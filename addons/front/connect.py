@@ -70,6 +70,8 @@ class Opening(Stream):
         if exchange.tunnel is not None:
             await self._opaque(exchange)
             return
+        # It is answered without a record: what fails from here on is not it.
+        self._current = None
         self._layer.arm(self._layer.limits.body)
 
     async def _not_connect(self, event: HeadRead) -> None:

@@ -810,6 +810,28 @@ def test_an_error_of_the_layer_itself_is_recorded(
 # -- the forward proxy -------------------------------------------------------------------------------------------------
 
 
+def test_an_error_in_a_tunnel_that_was_opened_is_recorded(
+    run: Callable[..., None], upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The CONNECT was answered and left no record, so what fails behind it leaves one."""
+
+    def fail(_context: object) -> None:
+        raise Boom(SECRET)
+
+    async def work(proxy: Running) -> None:
+        monkeypatch.setattr("addons.front.connect.Tls", fail)
+        reader, writer = await asyncio.open_connection(*proxy.proxy)
+        writer.write(b"CONNECT localhost:%d HTTP/1.1\r\nHost: localhost:%d\r\n\r\n" % (upstream.port, upstream.port))
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200")
+        writer.write(b"\x16\x03\x01")
+        await reader.read()
+        writer.close()
+        assert [(r.rule, r.status) for r in proxy.log.records] == [(Rule.FAULT, 500)]
+        assert upstream.connections == 0
+
+    run(work)
+
+
 @pytest.mark.parametrize(
     ("head", "status", "rule", "reason"),
     [
