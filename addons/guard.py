@@ -6,6 +6,7 @@ from functools import wraps
 from inspect import iscoroutinefunction
 from typing import Any, overload
 
+from .causes import forget
 from .exchange import Exchange
 
 log = logging.getLogger(__name__)
@@ -48,6 +49,7 @@ def fail_closed(step: Callable[[Any, Exchange], Any]) -> Callable[[Any, Exchange
 
 
 def _refuse(exchange: Exchange, error: BaseException) -> None:
+    forget(error)
     exchange.fault()
     log.error("%s: %s in a hook; the request is refused", exchange.id, type(error).__name__)
     if isinstance(error, KeyboardInterrupt | SystemExit):

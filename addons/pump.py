@@ -3,6 +3,7 @@
 import asyncio
 from typing import Protocol
 
+from .causes import first, forget, leaves
 from .exchange import Exchange
 from .ports import UpstreamFailed
 from .record import EndedBy
@@ -24,18 +25,6 @@ async def read_within(side: Readable, idle: float) -> bytes:
             return await side.read()
     except TimeoutError:
         raise ClientLeft from None
-
-
-def leaves(error: BaseException) -> list[BaseException]:
-    """What a group of exceptions holds, however deep."""
-    if not isinstance(error, BaseExceptionGroup):
-        return [error]
-    return [leaf for inner in error.exceptions for leaf in leaves(inner)]
-
-
-def first[E: BaseException](causes: list[BaseException], kind: type[E]) -> E | None:
-    """The first of a kind."""
-    return next((cause for cause in causes if isinstance(cause, kind)), None)
 
 
 async def pump(
@@ -90,6 +79,7 @@ async def pump(
         causes = leaves(group)
         if not all(isinstance(cause, TimeoutError | ClientLeft | UpstreamFailed) for cause in causes):
             raise
+        forget(group)
         # An upstream that broke off has not ended by itself, and nor does what our own limits cut.
         return EndedBy.CLIENT if first(causes, ClientLeft) is not None else EndedBy.PROXY
     return ends[0]

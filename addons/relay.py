@@ -13,11 +13,12 @@ from grants.decision import Deny, Reason, Rule
 
 from .audit import Audit, log_unavailable
 from .capture import BODY_BYTES
+from .causes import first, forget, leaves
 from .exchange import Exchange, client_left
 from .guard import fail_closed
 from .policy import Relayed, Service
 from .ports import UpstreamFailed
-from .pump import first, leaves, pump, read_within
+from .pump import pump, read_within
 from .record import EndedBy
 from .relay_head import answer_head
 from .relay_rules import TRUSTED, RelayRules, Screen, Withheld
@@ -101,6 +102,7 @@ class Relay:
             causes = leaves(error)
             if not all(isinstance(cause, _ENDS) for cause in causes):
                 raise
+            forget(error)
             self._broke(exchange, client, causes)
 
     def _broke(self, exchange: Exchange, client: ClientChannel, causes: list[BaseException]) -> None:

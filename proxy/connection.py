@@ -14,6 +14,7 @@ from mitmproxy.connection import Client
 from mitmproxy.proxy.context import Context
 from mitmproxy.proxy.layer import NextLayer, NextLayerHook
 
+from addons.causes import forget
 from addons.exchange import Exchange, client_left
 from addons.front.inbox import Inbox
 from addons.front.layer import FrontLayer
@@ -92,6 +93,7 @@ class ClientConnection:
             self.inbox.close()
             if self._pausing is not None:
                 self._pausing.cancel()
+                self._pausing = None
             self._writer.close()
             with contextlib.suppress(OSError):
                 await self._writer.wait_closed()
@@ -119,6 +121,7 @@ class ClientConnection:
                 if waits is not None:
                     await waits
             except BaseException as error:
+                forget(error)
                 exchange.fault()
                 log.error("%s: %s outside of the steps", exchange.id, type(error).__name__)  # noqa: TRY400 - values may be secret
                 if isinstance(error, KeyboardInterrupt | SystemExit):

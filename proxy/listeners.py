@@ -59,7 +59,8 @@ class _Accepted(asyncio.StreamReaderProtocol):
         return True
 
     def connection_lost(self, exc: Exception | None) -> None:
-        super().connection_lost(exc)
+        # How it was lost does not matter, and an error that was raised to the writer would keep the connection.
+        super().connection_lost(None)
         if self.connection is not None:
             self.connection.lost()
             self.connection = None

@@ -2,6 +2,9 @@
 
 import pytest
 from support.certificates import Certificates, make_certificates
+from support.freed import freed
+
+__all__ = ["freed"]
 
 
 @pytest.fixture(scope="session")

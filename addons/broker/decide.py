@@ -8,10 +8,10 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Final, final
 
+from addons.causes import first, forget, leaves
 from addons.exchange import Exchange
 from addons.policy import Service
 from addons.ports import Upstream, UpstreamFailed
-from addons.pump import leaves
 from addons.send import deny_failed
 from grants.broker.decide import (
     UNSUPPORTED,
@@ -114,16 +114,12 @@ class DecidePart:
         try:
             async with asyncio.timeout(self.timeout), asyncio.TaskGroup() as group:
                 tasks += [group.create_task(ask(question)) for question in request.questions]
-        except* TimeoutError:
-            exchange.deny(unusable("the model did not answer in time", 504))
-        except* _Unusable as unusables:
-            first = _first(unusables)
-            # Another question may have had its answer since.
-            exchange.upstream_status = first.status
-            exchange.deny(first.denial)
-        except* UpstreamFailed as failures:
-            causes = [cause for cause in leaves(failures) if isinstance(cause, UpstreamFailed)]
-            deny_failed(exchange, _as_gateway(causes[0]), None)
+        except (TimeoutError, BaseExceptionGroup) as error:
+            causes = leaves(error)
+            if not all(isinstance(cause, TimeoutError | _Unusable | UpstreamFailed) for cause in causes):
+                raise
+            forget(error)
+            _failed(exchange, causes)
         return None if exchange.settled else [task.result() for task in tasks]
 
     async def _ask(self, exchange: Exchange, request: DecideRequest, question: Question, paid: Paid) -> Answered:
@@ -166,9 +162,15 @@ async def _composes(request: DecideRequest, unsent: Pattern) -> bool:
     return False
 
 
-def _first(group: BaseExceptionGroup[_Unusable]) -> _Unusable:
-    first = group.exceptions[0]
-    return _first(first) if isinstance(first, BaseExceptionGroup) else first
+def _failed(exchange: Exchange, causes: list[BaseException]) -> None:
+    if first(causes, TimeoutError) is not None:
+        exchange.deny(unusable("the model did not answer in time", 504))
+    elif (unusables := first(causes, _Unusable)) is not None:
+        # Another question may have had its answer since.
+        exchange.upstream_status = unusables.status
+        exchange.deny(unusables.denial)
+    elif (failed := first(causes, UpstreamFailed)) is not None:
+        deny_failed(exchange, _as_gateway(failed), None)
 
 
 def _as_gateway(failed: UpstreamFailed) -> UpstreamFailed:

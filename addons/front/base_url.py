@@ -17,12 +17,10 @@ class BaseUrlLayer(FrontLayer):
 
     def __init__(self, context: Context, limits: Limits, policies: Policies, arrival: Arrival) -> None:
         super().__init__(context, limits)
-        self._stream = Stream(self, policies, lambda: arrival)
+        self._policies = policies
+        self._arrival = arrival
 
     async def converse(self) -> None:
         """Requests."""
-        await self._stream.run()
-
-    async def crashed(self) -> None:
-        """The stream knows which request it was."""
-        await self._stream.crashed()
+        self.requests = stream = Stream(self, self._policies, lambda: self._arrival)
+        await stream.run()

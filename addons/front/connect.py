@@ -106,74 +106,82 @@ class ConnectLayer(FrontLayer):
         self, context: Context, limits: Limits, policies: Policies, peer: str | None, certificates: Certificates
     ) -> None:
         super().__init__(context, limits)
+        self._policies = policies
         self._peer = peer
         self._certificates = certificates
-        self._opening = Opening(self, policies, lambda: Arrival(mode=Mode.CONNECT, peer=peer))
-        self._inner = Stream(self, policies, self._inside)
-        self._arrival: Arrival | None = None
-        self._tls: Tls | None = None
-
-    def _inside(self) -> Arrival:
-        """How the requests inside the tunnel came in: the same for all of them."""
-        if self._arrival is None:
-            service, tls = self._opening.service, self._tls
-            if service is None or tls is None:
-                raise ValueError("no tunnel")
-            self._arrival = Arrival(
-                mode=Mode.PROXY,
-                peer=self._peer,
-                service=service.name,
-                authority=self._opening.tunnel,
-                box=self._opening.box.name if self._opening.box is not None else None,
-                box_token=self._opening.box_token,
-                server_name=self._certificates.server_name(tls.connection),
-                encrypted=True,
-            )
-        return self._arrival
 
     async def converse(self) -> None:
-        """The head, the handshake, requests."""
-        await self._opening.run()
-        if self._opening.tunnel is not None and not self.finished:
-            await self._secure(self._opening.tunnel.host)
-            await self._inner.run()
+        """The head and the handshake, then requests."""
+        inner = await self._enter()
+        if inner is not None:
+            await inner.run()
 
-    async def _secure(self, host: str) -> None:
-        """The handshake. A tunnel in which nothing was said leaves no record, a handshake that fails does."""
+    async def _enter(self) -> Stream | None:
+        """What reads the requests inside the tunnel; None where there are none to read."""
+        self.requests = opening = Opening(self, self._policies, lambda: Arrival(mode=Mode.CONNECT, peer=self._peer))
+        await opening.run()
+        if opening.tunnel is None or self.finished:
+            return None
+        behind = await self._secure(opening, opening.tunnel.host)
+        if behind is None:
+            return None
+        arrival = self._inside(opening)
+        self.requests = inner = Stream(self, self._policies, lambda: arrival)
+        inner.feed(behind)
+        return inner
+
+    async def _secure(self, opening: Opening, host: str) -> bytes | None:
+        """The handshake. Returns what came behind it; None where it failed.
+
+        A tunnel in which nothing was said leaves no record, a handshake that fails does.
+        """
         inbox = self.client.inbox
         try:
-            data = self._opening.rest() or await inbox.take()
+            data = opening.rest() or await inbox.take()
         except (TimeoutError, ClientLeft):
             self.finish()
-            return
+            return None
         if data[0] != TLS_HANDSHAKE_RECORD:
-            await self._opening.refuse(_not_tls(data))
-            return
-        tls = self._tls = self.wire = Tls(self._certificates.context(host))
+            await opening.refuse(_not_tls(data))
+            return None
+        tls = self.wire = Tls(self._certificates.context(host))
         try:
-            while not self._established(tls, data):
+            while True:
+                plain = self._handshake(tls, data)
+                if tls.established:
+                    return plain
                 data = await inbox.take()
         except (TimeoutError, ClientLeft):
-            await self._opening.record(_handshake(refused_name=False))
-            self.finish()
+            await opening.record(_no_handshake(refused_name=False))
         except TlsFailed as failed:
             said = () if failed.alert is None else (f"{TLS_ALERT}{failed.alert}",)
-            await self._opening.record(_handshake(refused_name=failed.refused_name), *said)
-            self.finish()
+            await opening.record(_no_handshake(refused_name=failed.refused_name), *said)
+        self.finish()
+        return None
 
-    def _established(self, tls: Tls, data: bytes) -> bool:
-        """Go on with the handshake; what came behind it is for the requests. The client sees what it is told of."""
+    def _handshake(self, tls: Tls, data: bytes) -> bytes:
+        """Go on with the handshake. The client sees what it is told of it, also where it fails."""
         try:
-            self._inner.feed(tls.receive(data))
+            return tls.receive(data)
         finally:
             if pending := tls.pending():
                 self.client.send(pending)
-        return tls.established
 
-    async def crashed(self) -> None:
-        """By state."""
-        inside = self._tls is not None and self._tls.established
-        await (self._inner if inside else self._opening).crashed()
+    def _inside(self, opening: Opening) -> Arrival:
+        """How the requests inside the tunnel come in: the same for all of them."""
+        service, tls = opening.service, self.wire
+        if service is None or not isinstance(tls, Tls):
+            raise ValueError("no tunnel")
+        return Arrival(
+            mode=Mode.PROXY,
+            peer=self._peer,
+            service=service.name,
+            authority=opening.tunnel,
+            box=opening.box.name if opening.box is not None else None,
+            box_token=opening.box_token,
+            server_name=self._certificates.server_name(tls.connection),
+            encrypted=True,
+        )
 
 
 def plain_authority(target: bytes) -> Authority | None:
@@ -208,7 +216,7 @@ def _not_tls(data: bytes) -> Deny:
     )
 
 
-def _handshake(*, refused_name: bool) -> Deny:
+def _no_handshake(*, refused_name: bool) -> Deny:
     """The client does not trust our CA, names another server, or speaks no TLS that we do."""
     if refused_name:
         return Deny(

@@ -6,11 +6,12 @@ coroutine, which reads a request, asks the chain about it, sends what the chain 
 
 import logging
 from dataclasses import dataclass
-from typing import Any, Final, final
+from typing import Any, Final, Protocol, final
 
 from mitmproxy.proxy.context import Context
 from mitmproxy.proxy.layer import Layer
 
+from addons.causes import forget
 from addons.exchange import Exchange
 from addons.record import EndedBy
 from addons.reply import BARE_500
@@ -45,12 +46,24 @@ class Limits:
     body: float = 60.0
 
 
+class Requests(Protocol):
+    """What reads the requests of a connection."""
+
+    async def crashed(self) -> None:
+        """Our own error: record the request that it hit."""
+        ...
+
+
 class FrontLayer(Layer):
     """Base of the layers whose requests the chain answers. Opens no connection and sends nothing but replies.
+
+    It refers to what refers back to it only while it is served: so all that a connection holds, TLS state above all, is
+    free as soon as it has ended, and not at some later collection.
 
     Attributes:
         client: the connection.
         wire: the bytes between it and the requests.
+        requests: what reads them now.
         finished: nothing more is read from the client.
     """
 
@@ -58,8 +71,11 @@ class FrontLayer(Layer):
 
     def __init__(self, context: Context, limits: Limits) -> None:
         super().__init__(context)
+        # `Layer` has put it there.
+        context.layers.remove(self)
         self.limits = limits
         self.wire: Wire = Plain()
+        self.requests: Requests | None = None
         self.finished = False
         self._closed = False
 
@@ -73,10 +89,6 @@ class FrontLayer(Layer):
         """Answer what the client asks, until the connection is finished."""
         raise NotImplementedError
 
-    async def crashed(self) -> None:
-        """The layer itself has failed: record the request that it was at."""
-        raise NotImplementedError
-
     # -- the connection's side ----------------------------------------------------------------------------------------
 
     async def serve(self, client: Client) -> None:
@@ -85,14 +97,17 @@ class FrontLayer(Layer):
         try:
             await self.converse()
         except Exception as error:
+            forget(error)
             log.error("%s in a front; the connection is closed", type(error).__name__)  # noqa: TRY400 - values may be secret
             await self._crash()
+        self.requests = None
         if not self._closed:
             await self._linger()
 
     async def _crash(self) -> None:
         try:
-            await self.crashed()
+            if self.requests is not None:
+                await self.requests.crashed()
         except Exception as again:
             log.error("%s while that was recorded", type(again).__name__)  # noqa: TRY400 - values may be secret
             self.close()

@@ -84,6 +84,11 @@ class RequestReader:
         self._buffer.clear()
         return rest
 
+    def close(self) -> None:
+        """Read nothing more. The parser refers back here, and would keep both until a collection."""
+        self._ended = True
+        del self._parser
+
     def read_body(self, limit: int) -> None:
         """Allow the announced body, up to `limit` bytes."""
         self._limit = limit

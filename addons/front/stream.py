@@ -45,8 +45,11 @@ class Stream:
 
     async def run(self) -> None:
         """Read and answer, until nothing more is read."""
-        while self.reading:
-            await self._step()
+        try:
+            while self.reading:
+                await self._step()
+        finally:
+            self._reader.close()
 
     async def _step(self) -> None:
         """Go on with one thing that happens. Nothing of it is held while the next is waited for."""

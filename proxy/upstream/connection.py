@@ -145,6 +145,9 @@ class Connection(asyncio.Protocol):
         except BaseException:
             self.abort()
             raise
+        finally:
+            # A failure that it holds refers back here by its traceback.
+            del future
 
     def abort(self) -> None:
         """End the connection now, without ceremony: the descriptor is closed in the next turn of the loop."""

@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum, auto
 from typing import final
 
-from addons.ports import UpstreamFailed
 from addons.record import TlsCause
 from grants.addresses import is_address, is_inside, is_loopback
 from grants.message import Authority, Origin
@@ -109,7 +108,6 @@ async def dial(
     """
     if trust is None and isinstance(origin, Origin) and origin.scheme != "http":
         raise fault()
-    failure: UpstreamFailed | None = None
     try:
         async with asyncio.timeout_at(deadline):
             addresses = await judged_addresses(origin, reach, resolver)
@@ -120,14 +118,12 @@ async def dial(
                 await _secure(stream, origin.host, trust, connection, deadline)
             return
     except TimeoutError:
-        failure = timed_out()
-    except UpstreamFailed as failed:
-        failure = failed
+        connection.abort()
     except BaseException:
         connection.abort()
         raise
-    connection.abort()
-    raise failure
+    # Here and not above, so that it carries nothing of the cause.
+    raise timed_out()
 
 
 async def _connect(addresses: Sequence[str], port: int, deadline: float) -> socket.socket:

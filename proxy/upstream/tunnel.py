@@ -39,5 +39,9 @@ class Dialler:
         connection = Connection(loop)
         # Attached before it is dialled: the peer may speak first.
         stream = Stream(connection, None, idle=self._idle)
-        await dial(authority, reach, None, connection, resolver=self._resolver, deadline=loop.time() + timeout)
+        try:
+            await dial(authority, reach, None, connection, resolver=self._resolver, deadline=loop.time() + timeout)
+        except BaseException:
+            await stream.close()
+            raise
         return stream

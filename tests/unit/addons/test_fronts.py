@@ -27,6 +27,8 @@ from addons.record import Event, Mode
 from grants.decision import Reason, Rule
 from grants.message import Authority
 
+pytestmark = pytest.mark.usefixtures("freed")
+
 GET = b"GET /things/1 HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer @secret:api\r\n\r\n"
 POST = b"POST /things/1 HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer @secret:api\r\nContent-Type: application/json\r\n"
 

@@ -15,7 +15,7 @@ from mitmproxy.proxy.context import Context
 
 from addons.exchange import Arrival, Exchange
 from addons.front.channel import Channel
-from addons.front.connect import ConnectLayer
+from addons.front.connect import ConnectLayer, Opening
 from addons.front.inbox import Inbox
 from addons.front.layer import FrontLayer, Limits
 from addons.front.stream import Stream
@@ -60,6 +60,7 @@ class Asking(FrontLayer):
     """Asks about each piece of data, then says what it was."""
 
     async def converse(self) -> None:
+        self.requests = self
         self.arm(10)
         while True:
             try:
@@ -245,7 +246,19 @@ def test_a_tunnel_needs_a_handshake() -> None:
     """What cannot be is an error here too."""
     layer = ConnectLayer(context(), Limits(), Policies(Policy.of([])), None, None)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="no tunnel"):
-        layer._inside()
+        layer._inside(Opening(layer, Policies(Policy.of([])), lambda: ARRIVAL))
+
+
+class Unready(FrontLayer):
+    """Fails before it reads."""
+
+    async def converse(self) -> None:
+        raise KeyError("early")
+
+
+def test_an_error_before_there_are_requests_ends_the_connection() -> None:
+    """There is none to record."""
+    assert served(Unready, [b"a", None], []) == ["finish"]
 
 
 def test_close_notify_is_an_end(tmp_path: Path) -> None:

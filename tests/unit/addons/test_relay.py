@@ -19,6 +19,7 @@ from support.upstream import CLOSE, HANG, DarkPort, Upstream, answer
 
 from addons.audit import Audit
 from addons.boxes import Box, Boxes, take_token
+from addons.causes import forget, leaves
 from addons.exchange import Arrival, Exchange
 from addons.front.reader import RequestReader
 from addons.gate import Gate
@@ -33,6 +34,8 @@ from addons.who import Who
 from grants.decision import Reason, Rule
 from grants.message import Authority, Origin, RequestHead
 from proxy.upstream import Dialler, Pool, StreamingClient, Trust
+
+pytestmark = pytest.mark.usefixtures("freed")
 
 GET = b"GET /anything?at=all HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer @secret:api\r\n\r\n"
 POST = b"POST /upload HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer @secret:api\r\n"
@@ -1269,8 +1272,17 @@ class Faulty:
 def test_an_error_of_our_own_is_no_end_of_a_stream() -> None:
     """It goes on to the guard, which records a fault."""
     made = Exchange(arrival=Arrival(mode=Mode.CONNECT, peer=None), policy=Policy.of([]))
-    with pytest.raises(BaseExceptionGroup):
-        asyncio.run(pump(made, Faulty(), Faulty(), idle=1, total=None))  # type: ignore[arg-type]
+
+    async def work() -> None:
+        try:
+            await pump(made, Faulty(), Faulty(), idle=1, total=None)  # type: ignore[arg-type]
+        except BaseExceptionGroup as error:
+            forget(error)
+            failed.append(type(leaves(error)[0]))
+
+    failed: list[type[BaseException]] = []
+    asyncio.run(work())
+    assert failed == [KeyError]
 
 
 @both

@@ -22,6 +22,8 @@ from grants.decision import Reason
 from proxy.connection import ClientConnection
 from proxy.unsent import ClientWriter, Unsent
 
+pytestmark = pytest.mark.usefixtures("freed")
+
 GET = b"GET /things/1 HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer @secret:api\r\n\r\n"
 LARGE = 24 * 1024 * 1024
 LARGE_GRANT = {

@@ -14,6 +14,8 @@ from support.upstream import Upstream
 from proxy.settings.model import Listen, TcpListen, UnixListen
 from proxy.sockets import Listener, ListenFailed, bind
 
+pytestmark = pytest.mark.usefixtures("freed")
+
 ANY = TcpListen(host="127.0.0.1", port=0)
 GET = b"GET /things/1 HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer @secret:api\r\n\r\n"
 

@@ -182,7 +182,7 @@ def test_an_upstream_is_trusted_as_its_bundle_says(
     certificates = make_certificates(tmp_path)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificates.chain)
-    ports: list[int] = []
+    others: list[socket.socket] = []
 
     def change(settings: dict[str, Any]) -> None:
         text = json.dumps(settings["broker"]).replace("http://127.0.0.1:", "https://127.0.0.1:")
@@ -191,7 +191,7 @@ def test_an_upstream_is_trusted_as_its_bundle_says(
             every(ca=str(certificates.ca))(settings)
 
     async def work(broker: Running) -> None:
-        server = await asyncio.start_server(broker.api.serve, "127.0.0.1", ports[0], ssl=context)
+        server = await asyncio.start_server(broker.api.serve, sock=others[0], ssl=context)
         broker.api.script = answer
         status = (await ask(broker, method, path)).status
         assert (status, len(broker.api.got)) == ((200, 1) if trusted else (502, 0))
@@ -204,10 +204,9 @@ def test_an_upstream_is_trusted_as_its_bundle_says(
 
     def at_another_port(settings: dict[str, Any]) -> None:
         change(settings)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            ports.append(free.getsockname()[1])
+        others.append(socket.create_server(("127.0.0.1", 0)))
+        other = others[0].getsockname()[1]
         port = settings["broker"]["anthropic"]["url"].rpartition(":")[2]
-        settings["broker"] = json.loads(json.dumps(settings["broker"]).replace(f":{port}", f":{ports[0]}"))
+        settings["broker"] = json.loads(json.dumps(settings["broker"]).replace(f":{port}", f":{other}"))
 
     run(work, at_another_port)
