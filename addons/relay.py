@@ -5,6 +5,7 @@ the upstream's, and the other way round; a stream that breaks ends without looki
 """
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import dataclass
 from time import monotonic
 from typing import Final, final
@@ -92,12 +93,13 @@ class Relay:
         """Both directions at once; whichever side fails ends them both."""
         try:
             async with asyncio.timeout(service.timeout), asyncio.TaskGroup() as group:
-                upload = group.create_task(self._upload(exchange, client, stream, way, rules.upload()))
-                watch = group.create_task(_watch(client))
+                beside = [group.create_task(_watch(client))]
+                if exchange.announced != 0:
+                    beside.append(group.create_task(self._upload(exchange, client, stream, way, rules.upload())))
                 await self._answer(exchange, service, way, client, stream, rules)
                 # An answer may come before the request has been taken: the rest of that is of no use.
-                upload.cancel()
-                watch.cancel()
+                for task in beside:
+                    task.cancel()
         except (TimeoutError, BaseExceptionGroup) as error:
             causes = leaves(error)
             if not all(isinstance(cause, _ENDS) for cause in causes):
@@ -127,8 +129,6 @@ class Relay:
     async def _upload(
         self, exchange: Exchange, client: ClientChannel, stream: UpstreamStream, way: Relayed, screen: Screen | None
     ) -> None:
-        if exchange.announced == 0:
-            return
         if exchange.body_limit is not None:
             # The whole body was looked at before it was decided to relay.
             exchange.bytes_out += len(exchange.body)
@@ -171,21 +171,49 @@ class Relay:
         called = rules.called(exchange, service)
         exchange.close = exchange.close or client.final
         shown, chunked = answer_head(head, method=method, close=exchange.close, called=called)
-        await client.write(shown)
         if head.status == 101:
+            await client.write(shown)
             exchange.close = True
             exchange.ended_by = await pump(exchange, client, stream, idle=way.idle, total=None)
             return
-        screen = rules.download(received, bodiless=bodiless)
+        await _download(exchange, client, stream, shown, rules.download(received, bodiless=bodiless), chunked=chunked)
+        exchange.ended_by = EndedBy.UPSTREAM
+
+
+async def _download(
+    exchange: Exchange,
+    client: ClientChannel,
+    stream: UpstreamStream,
+    head: bytes,
+    screen: Screen | None,
+    *,
+    chunked: bool,
+) -> None:
+    """Carry the answer. Its head goes with the first piece where that is there already, and is not held back else."""
+    unsent = head
+
+    async def send(framed: bytes) -> None:
+        nonlocal unsent
+        framed, unsent = unsent + framed, b""
+        if framed:
+            await client.write(framed)
+
+    async def parts(some: Iterable[bytes]) -> None:
+        for part in some:
+            await send(b"%x\r\n%b\r\n" % (len(part), part) if chunked else part)
+
+    if not stream.ready:
+        await send(b"")
+    try:
         while piece := await stream.read():
             exchange.bytes_in += len(piece)
-            for part in (piece,) if screen is None else screen.feed(piece):
-                await client.write(b"%x\r\n%b\r\n" % (len(part), part) if chunked else part)
-        for part in () if screen is None else screen.finish():
-            await client.write(b"%x\r\n%b\r\n" % (len(part), part) if chunked else part)
-        if chunked:
-            await client.write(b"0\r\n\r\n")
-        exchange.ended_by = EndedBy.UPSTREAM
+            await parts((piece,) if screen is None else screen.feed(piece))
+        await parts(() if screen is None else screen.finish())
+    except Exception:
+        # Whoever gets no byte at all may send the request again.
+        await send(b"")
+        raise
+    await send(b"0\r\n\r\n" if chunked else b"")
 
 
 async def _watch(client: ClientChannel) -> None:

@@ -101,6 +101,11 @@ class UpstreamStream(Protocol):
         """Wait for the final head. 1xx are dropped; 101 is one only where `upgrade` was asked for, and makes it raw."""
         ...
 
+    @property
+    def ready(self) -> bool:
+        """`read` would not wait, and not raise."""
+        ...
+
     async def read(self) -> bytes:
         """The next piece of the answer's body, as soon as it came, transfer coding off; empty at its end."""
         ...

@@ -21,8 +21,8 @@ class HeldFile:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        there = path.lstat()
+        self._path = os.fspath(path)
+        there = os.lstat(self._path)
         self._key = (there.st_dev, there.st_ino)
         descriptor, holders = held.get(self._key, (-1, 0))
         if not holders:
@@ -42,7 +42,7 @@ class HeldFile:
     def named(self) -> bool:
         """Whether it still has its name: it was neither removed nor replaced."""
         try:
-            now = self._path.lstat()
+            now = os.lstat(self._path)
         except FileNotFoundError:
             return False
         return (now.st_dev, now.st_ino) == self._key

@@ -6,10 +6,11 @@ name: a box that is removed leaves nothing to one that is given its name later.
 
 import hmac
 import json
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Sequence
+from functools import partial
 from typing import Any, Final, Self, final
 
-from sqlalchemy import ColumnElement, Executable, Row, Select, Table, and_, delete, or_, select, update
+from sqlalchemy import ColumnElement, Executable, Row, Select, Table, delete, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -69,21 +70,25 @@ class Store:
         wanted = {digest(token): token for token in tokens}
         asked, found = sorted(wanted), {}
         for start in range(0, len(asked), _AT_ONCE):
-            some = asked[start : start + _AT_ONCE]
-            either = or_(BOXES.c.token_digest.in_(some), BOXES.c.previous_digest.in_(some))
-            where = and_(either, BOXES.c.removed.is_(None))
-            for row in await self._again(("tokens", *some), select(BOXES).where(where)):
+            some = tuple(asked[start : start + _AT_ONCE])
+            for row in await self._again(("tokens", *some), partial(self._boxes_of, some)):
                 live = row.previous_until is not None and row.previous_until > stored(now)
                 for held in (row.token_digest, row.previous_digest if live else None):
                     if held in wanted:
                         found[wanted[held]] = box_of(row)
         return found
 
+    async def _boxes_of(self, digests: tuple[str, ...]) -> tuple[Row[Any], ...]:
+        either = or_(BOXES.c.token_digest.in_(digests), BOXES.c.previous_digest.in_(digests))
+        return await self._all(select(BOXES).where(either, BOXES.c.removed.is_(None)))
+
     async def box_by_name(self, name: str) -> StoredBox | None:
         """The box of that name."""
-        wanted = select(BOXES).where(BOXES.c.name == name, BOXES.c.removed.is_(None)).limit(1)
-        found = await self._again(("name", name), wanted)
+        found = await self._again(("name", name), partial(self._box_named, name))
         return box_of(found[0]) if found else None
+
+    async def _box_named(self, name: str) -> tuple[Row[Any], ...]:
+        return await self._all(select(BOXES).where(BOXES.c.name == name, BOXES.c.removed.is_(None)).limit(1))
 
     async def list_boxes(self, *, removed: bool = False) -> tuple[StoredBox, ...]:
         """All boxes by name; with `removed` those too that are no more."""
@@ -195,10 +200,13 @@ class Store:
 
     async def report_of(self, box: str) -> StoredReport | None:
         """The last report. None: the box has never reported, or what is stored is damaged; then nothing is allowed."""
-        rows = await self._again(("report", box), select(REPORTS).where(REPORTS.c.box == box).limit(1))
-        if not rows:
-            return None
-        found = rows[0]
+        found = await self._again(("report", box), partial(self._reports_of, box))
+        return found[0] if found else None
+
+    async def _reports_of(self, box: str) -> tuple[StoredReport, ...]:
+        found = await self._first(REPORTS, REPORTS.c.box == box)
+        if found is None:
+            return ()
         try:
             report = Report(
                 declaration=Declaration.from_json(found.declaration),
@@ -206,8 +214,8 @@ class Store:
                 spend=None if found.spend is None else json.loads(found.spend),
             )
         except ValueError:
-            return None
-        return StoredReport(report=report, at=found.at)
+            return ()
+        return (StoredReport(report=report, at=found.at),)
 
     # --- visitor grants ------------------------------------------------------------------------------------------
 
@@ -313,19 +321,18 @@ class Store:
         found = await self._all(select(table).where(*where).limit(1))
         return found[0] if found else None
 
-    async def _again(self, asked: Hashable, wanted: Select[Any]) -> Sequence[Row[Any]]:
-        """As `_all`, without asking where nobody has committed anything since it was asked last."""
+    async def _again[T](self, asked: Hashable, find: Callable[[], Awaitable[tuple[T, ...]]]) -> tuple[T, ...]:
+        """What `find` finds, without asking where nobody has committed anything since it was asked last."""
         version = await self._engines.version()
-        rows = self._recent.get(version, asked)
-        if rows is None:
-            rows = await self._all(wanted)
-            self._recent.keep(version, asked, rows)
-        return rows
+        found = self._recent.get(version, asked)
+        if found is None:
+            found = await find()
+            self._recent.keep(version, asked, found)
+        return found
 
-    async def _all(self, wanted: Select[Any]) -> Sequence[Row[Any]]:
-        async def work(connection: AsyncConnection) -> Sequence[Row[Any]]:
-            rows: Sequence[Row[Any]] = (await connection.execute(wanted)).all()
-            return rows
+    async def _all(self, wanted: Select[Any]) -> tuple[Row[Any], ...]:
+        async def work(connection: AsyncConnection) -> tuple[Row[Any], ...]:
+            return tuple((await connection.execute(wanted)).all())
 
         return await self._engines.read(work)
 

@@ -156,6 +156,11 @@ class Stream:
             await self._turn()
         return head
 
+    @property
+    def ready(self) -> bool:
+        """See `UpstreamStream`."""
+        return bool(self._held) or self._ended
+
     async def read(self) -> bytes:
         """See `UpstreamStream`."""
         while not self._held:

@@ -10,9 +10,9 @@ from typing import final
 from grants.message import Origin, Outgoing
 
 from .acquire import acquire
-from .dial import Resolver, reach_of, resolve
-from .failures import fault
-from .pool import Group, Pool
+from .dial import Resolver, resolve
+from .groups import Groups
+from .pool import Pool
 from .reader import StreamReader
 from .request import protocols_of, write_head
 from .stream import IDLE_SECONDS, Stream
@@ -23,14 +23,7 @@ from .trust import Trust
 class StreamingClient:
     """Opens streams for one endpoint; implements `addons.streams.StreamingUpstream`.
 
-    Plain HTTP is spoken only where the endpoint's own origin is http, and only to http origins.
-
-    Args:
-        pool: shared by all endpoints.
-        origin: the endpoint's upstream.
-        trust: whom it trusts, for every https origin; None where there is none to send to.
-        consented: hosts and ports that the operator wrote as an address or as `localhost`.
-        allow_inside: let names resolve to inside addresses.
+    Args: as of `Groups`, and
         resolver: addresses of a name; the system's when None.
         idle: seconds that an upstream may do nothing while it is waited for.
     """
@@ -46,17 +39,15 @@ class StreamingClient:
         resolver: Resolver | None = None,
         idle: float = IDLE_SECONDS,
     ) -> None:
+        self.origin = origin
         self._pool = pool
-        self._origin = origin
-        self._trust = trust
-        self._consented = consented
-        self._allow_inside = allow_inside
+        self._groups = Groups(pool, origin, trust, consented=consented, allow_inside=allow_inside)
         self._resolver = resolver or resolve
         self._idle = idle
 
     async def open(self, request: Outgoing, *, length: int | None, upgrade: bool, connect_timeout: float) -> Stream:
         """See `addons.streams.StreamingUpstream`. `connect_timeout` (seconds) includes the wait for a place."""
-        group = self._group_of(request.origin)
+        group = self._groups.of(request.origin)
         protocols = protocols_of(request.fields) if upgrade else frozenset()
         written = write_head(request, group.host, length=length, upgrade=protocols)
         connection = self._pool.take(group)
@@ -72,13 +63,3 @@ class StreamingClient:
         stream = Stream(connection, StreamReader(request.method, protocols), length=length, idle=self._idle)
         connection.write(written)
         return stream
-
-    def _group_of(self, origin: Origin) -> Group:
-        trust = self._trust
-        if origin.scheme == "http":
-            if self._origin.scheme != "http":
-                raise fault()
-            trust = None
-        elif origin.scheme != "https" or trust is None:
-            raise fault()
-        return self._pool.group(origin, trust, reach_of(origin, self._consented, allow_inside=self._allow_inside))

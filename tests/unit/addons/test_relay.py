@@ -21,6 +21,7 @@ from addons.audit import Audit
 from addons.boxes import Box, Boxes, take_token
 from addons.causes import forget, leaves
 from addons.exchange import Arrival, Exchange
+from addons.front.channel import Channel
 from addons.front.reader import RequestReader
 from addons.gate import Gate
 from addons.policy import Policy, Relayed, Tunnels
@@ -147,6 +148,42 @@ def test_single_events_arrive_as_they_are_sent(run: Run, upstream: Upstream, fro
             assert (await talk.ask(GET % talk.host))[0] == 200
         assert events(proxy)[:2] == DONE
 
+    run(work)
+
+
+@both
+@pytest.mark.parametrize(
+    ("sent", "bodies"),
+    [
+        pytest.param([answer(body=b"{}")], [b"{}"], id="whole"),
+        pytest.param([answer(body=b"")], [b""], id="empty"),
+        pytest.param([answer(body=b"{}")[:-2], 0.1, b"{}"], [b"", b"{}"], id="the head first"),
+        pytest.param([answer(body=b"{}")[:-1], 0.1, b"}"], [b"{", b"}"], id="part of the body"),
+    ],
+)
+def test_a_head_goes_with_what_is_there_of_its_body(
+    run: Run,
+    upstream: Upstream,
+    front: FrontFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    sent: list[object],
+    bodies: list[bytes],
+) -> None:
+    """One write for an answer that has come whole; a head without a body yet is not held back."""
+    written: list[bytes] = []
+    write = Channel.write
+
+    async def noted(channel: Channel, data: bytes) -> None:
+        written.append(data.partition(b"\r\n\r\n")[2] if data.startswith(b"HTTP/1.1 200 ") else data)
+        await write(channel, data)
+
+    async def work(proxy: Running) -> None:
+        upstream.handler = lambda _request: sent
+        async with front(proxy) as talk:
+            assert (await talk.ask(GET % talk.host))[0] == 200
+        assert written == bodies
+
+    monkeypatch.setattr(Channel, "write", noted)
     run(work)
 
 

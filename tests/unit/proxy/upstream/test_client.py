@@ -113,7 +113,7 @@ def test_sent_as_authorized(drive: Drive, server_tls: ssl.SSLContext, trust: Tru
         server_tls.sni_callback = lambda _object, name, _context: names.append(name)
         async with Peer(server_tls, always(HELLO)) as peer:
             client = client_of(peer, trust)
-            request = get(client._origin, b"POST", ((b"x-Token", b"a b"), (b"Accept", b"*/*")), b"{}", b"/r?q=%20")
+            request = get(client.origin, b"POST", ((b"x-Token", b"a b"), (b"Accept", b"*/*")), b"{}", b"/r?q=%20")
             response = await send(client, request)
             host = b"api.example:%d" % peer.port
             assert peer.requests == [
@@ -144,7 +144,7 @@ def test_environment_is_not_read(
     async def scenario() -> None:
         async with Peer(server_tls, always(HELLO)) as peer:
             client = client_of(peer, Trust.only(trust.bundle or b""))
-            assert (await send(client, get(client._origin))).status == 200
+            assert (await send(client, get(client.origin))).status == 200
 
     drive(scenario())
     assert not (tmp_path / "keys").exists()
@@ -157,8 +157,8 @@ def test_faulty_request_is_not_dialled(drive: Drive, server_tls: ssl.SSLContext,
         async with Peer(server_tls, always(HELLO)) as peer:
             client = client_of(peer, trust)
             for request in (
-                get(client._origin, target=b"/a b"),
-                get(client._origin, fields=((b"X", b"a\r\nY: b"),)),
+                get(client.origin, target=b"/a b"),
+                get(client.origin, fields=((b"X", b"a\r\nY: b"),)),
                 get(Origin(scheme="http", host="api.example", port=peer.port)),
             ):
                 assert await failure(client, request) == (Rule.FAULT, Reason.FAULT, 500)
@@ -205,7 +205,7 @@ def test_reuse(
             pool = Pool()
             client = client_of(peer, trust, pool)
             for _ in range(3):
-                assert (await send(client, get(client._origin, method))).body == body
+                assert (await send(client, get(client.origin, method))).body == body
             assert len(peer.requests) == 3
             assert len(peer.streams) == pool.dialled == connections
             await pool.close()
@@ -237,7 +237,7 @@ def test_split_over_tls_records(drive: Drive, server_tls: ssl.SSLContext, trust:
         async with Peer(server_tls, script) as peer:
             client = client_of(peer, trust)
             for _ in range(len(data)):
-                assert (await send(client, get(client._origin))).body == b"hello"
+                assert (await send(client, get(client.origin))).body == b"hello"
             assert len(peer.streams) == 1
 
     drive(scenario())
@@ -290,7 +290,7 @@ def test_refused_answer_closes_at_once(
         async with Peer(server_tls, once(data)) as peer:
             pool = Pool()
             client = client_of(peer, trust, pool)
-            assert await failure(client, get(client._origin)) == (rule, reason, 502)
+            assert await failure(client, get(client.origin)) == (rule, reason, 502)
             assert await emptied(pool)
             assert len(peer.requests) == 1
 
@@ -314,7 +314,7 @@ def test_endless_body_is_cut(drive: Drive, server_tls: ssl.SSLContext, trust: Tr
     async def scenario() -> None:
         async with Peer(server_tls, endless) as peer:
             client = client_of(peer, trust)
-            words = await failure(client, get(client._origin), max_body=100_000)
+            words = await failure(client, get(client.origin), max_body=100_000)
             assert words == (Rule.RESPONSE_SIZE, Reason.RESPONSE_TOO_LARGE, 502)
         assert sent < 16 << 20
 
@@ -349,7 +349,7 @@ def test_end_of_connection(
         async with Peer(server_tls, once(*([data] if data else []), then=then)) as peer:
             pool = Pool()
             client = client_of(peer, trust, pool)
-            request = get(client._origin)
+            request = get(client.origin)
             if body is None:
                 assert await failure(client, request) == (Rule.UPSTREAM_ERROR, Reason.INCOMPLETE, 502)
             else:
@@ -373,7 +373,7 @@ def test_early_answer(drive: Drive, server_tls: ssl.SSLContext, trust: Trust) ->
         async with Peer(server_tls, early) as peer:
             pool = Pool()
             client = client_of(peer, trust, pool)
-            response = await send(client, get(client._origin, b"POST", body=bytes(32 << 20)))
+            response = await send(client, get(client.origin, b"POST", body=bytes(32 << 20)))
             assert response.status == 413
             assert pool.idle_connections == 0
             assert await emptied(pool)
@@ -392,7 +392,7 @@ def test_stale_connection_seen_by_the_loop(drive: Drive, server_tls: ssl.SSLCont
             pool = Pool()
             client = client_of(peer, trust, pool)
             for _ in range(3):
-                assert (await send(client, get(client._origin, b"POST", body=b"x"))).status == 200
+                assert (await send(client, get(client.origin, b"POST", body=b"x"))).status == 200
                 assert await emptied(pool)
             assert len(peer.streams) == len(peer.requests) == 3
 
@@ -407,14 +407,14 @@ def test_stale_connection_not_yet_seen(drive: Drive, server_tls: ssl.SSLContext,
             pool = Pool()
             client = client_of(peer, trust, pool)
             for _ in range(3):
-                await send(client, get(client._origin, b"POST", body=b"x"))
+                await send(client, get(client.origin, b"POST", body=b"x"))
                 connection = next(iter(pool._of))
                 peer.streams[-1].cut()
                 await asyncio.sleep(0)  # the peer's turn
                 block()
                 assert pool.idle_connections == 1
                 assert not connection.lost
-            assert (await send(client, get(client._origin, b"POST", body=b"x"))).status == 200
+            assert (await send(client, get(client.origin, b"POST", body=b"x"))).status == 200
             assert len(peer.streams) == len(peer.requests) == 4
 
     drive(scenario())
@@ -429,7 +429,7 @@ def test_answer_before_its_request(drive: Drive, server_tls: ssl.SSLContext, tru
             pool = Pool()
             client = client_of(peer, trust, pool)
             for pause in (0.0, 0.05):
-                await send(client, get(client._origin))
+                await send(client, get(client.origin))
                 peer.streams[-1].writer.write(poison)
                 if pause:
                     await asyncio.sleep(pause)
@@ -437,7 +437,7 @@ def test_answer_before_its_request(drive: Drive, server_tls: ssl.SSLContext, tru
                 else:
                     block()
                     assert pool.idle_connections == 1
-                assert (await send(client, get(client._origin))).body == b"hello"
+                assert (await send(client, get(client.origin))).body == b"hello"
             assert len(peer.streams) == 3
 
     drive(scenario())
@@ -455,7 +455,7 @@ def test_peer_that_speaks_first(drive: Drive, server_tls: ssl.SSLContext, trust:
         async with Peer(server_tls, first) as peer:
             client = client_of(peer, trust)
             try:
-                response = await send(client, get(client._origin))
+                response = await send(client, get(client.origin))
             except UpstreamFailed as failed:
                 reason: Reason | None = failed.reason
             else:
@@ -479,8 +479,8 @@ def test_written_is_never_written_again(drive: Drive, server_tls: ssl.SSLContext
 
         async with Peer(server_tls, script) as peer:
             client = client_of(peer, trust)
-            await send(client, get(client._origin, method))
-            words = await failure(client, get(client._origin, method))
+            await send(client, get(client.origin, method))
+            words = await failure(client, get(client.origin, method))
             assert words == (Rule.UPSTREAM_ERROR, Reason.INCOMPLETE, 502)
             assert len(peer.streams) == 1
             assert len(peer.requests) == 2
@@ -508,7 +508,7 @@ def test_total_deadline(drive: Drive, server_tls: ssl.SSLContext, trust: Trust, 
             pool = Pool()
             client = client_of(peer, trust, pool)
             started = time.monotonic()
-            words = await failure(client, get(client._origin), within=0.15)
+            words = await failure(client, get(client.origin), within=0.15)
             assert words == (Rule.UPSTREAM_ERROR, Reason.TIMEOUT, 504)
             assert 0.1 < time.monotonic() - started < 2
             assert await emptied(pool)
@@ -531,10 +531,10 @@ def test_deadline_of_a_later_exchange(drive: Drive, server_tls: ssl.SSLContext, 
 
         async with Peer(server_tls, script) as peer:
             client = client_of(peer, trust)
-            await send(client, get(client._origin), within=0.2)
-            await send(client, get(client._origin), within=5)
+            await send(client, get(client.origin), within=0.2)
+            await send(client, get(client.origin), within=5)
             started = time.monotonic()
-            assert await failure(client, get(client._origin), within=0.1) == (
+            assert await failure(client, get(client.origin), within=0.1) == (
                 Rule.UPSTREAM_ERROR,
                 Reason.TIMEOUT,
                 504,
@@ -558,7 +558,7 @@ def test_dripping_answer(drive: Drive, server_tls: ssl.SSLContext, trust: Trust)
     async def scenario() -> None:
         async with Peer(server_tls, drip) as peer:
             client = client_of(peer, trust)
-            assert (await failure(client, get(client._origin), within=0.15))[1] is Reason.TIMEOUT
+            assert (await failure(client, get(client.origin), within=0.15))[1] is Reason.TIMEOUT
 
     drive(scenario())
 
@@ -575,7 +575,7 @@ def test_connect_deadline(drive: Drive, trust: Trust, timeouts: tuple[float, flo
             pool = Pool()
             client = client_of(peer, trust, pool, connect_timeout=timeouts[0])
             started = time.monotonic()
-            words = await failure(client, get(client._origin), within=timeouts[1])
+            words = await failure(client, get(client.origin), within=timeouts[1])
             assert words == (Rule.UPSTREAM_ERROR, Reason.TIMEOUT, 504)
             assert time.monotonic() - started < 2
             assert pool.open_connections == 0
@@ -593,7 +593,7 @@ def test_resolver_deadline(drive: Drive, server_tls: ssl.SSLContext, trust: Trus
     async def scenario() -> None:
         async with Peer(server_tls, always(HELLO)) as peer:
             client = client_of(peer, trust, connect_timeout=0.1, resolver=slow)
-            assert await failure(client, get(client._origin)) == (Rule.UPSTREAM_ERROR, Reason.TIMEOUT, 504)
+            assert await failure(client, get(client.origin)) == (Rule.UPSTREAM_ERROR, Reason.TIMEOUT, 504)
 
     drive(scenario())
 
@@ -606,7 +606,7 @@ def test_cancelled(drive: Drive, server_tls: ssl.SSLContext, trust: Trust, after
         async with Peer(server_tls, once()) as peer:
             pool = Pool()
             client = client_of(peer, trust, pool)
-            task = asyncio.get_running_loop().create_task(send(client, get(client._origin)))
+            task = asyncio.get_running_loop().create_task(send(client, get(client.origin)))
             await asyncio.sleep(after)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -641,7 +641,7 @@ def test_next_address(drive: Drive, server_tls: ssl.SSLContext, trust: Trust) ->
     async def scenario() -> None:
         async with Peer(server_tls, always(HELLO)) as peer:
             client = client_of(peer, trust, resolver=two)
-            assert (await send(client, get(client._origin))).status == 200
+            assert (await send(client, get(client.origin))).status == 200
 
     drive(scenario())
 
@@ -666,7 +666,7 @@ def test_unresolved(drive: Drive, server_tls: ssl.SSLContext, trust: Trust, reso
         async with Peer(server_tls, always(HELLO)) as peer:
             pool = Pool()
             client = client_of(peer, trust, pool, resolver=resolver)
-            assert await failure(client, get(client._origin)) == (Rule.UPSTREAM_ERROR, Reason.RESOLVE, 502)
+            assert await failure(client, get(client.origin)) == (Rule.UPSTREAM_ERROR, Reason.RESOLVE, 502)
             assert pool.open_connections == 0
 
     drive(scenario())
@@ -747,7 +747,7 @@ def test_tls_failures(
             pool = Pool()
             client = client_of(peer, trust, pool, host=host, consented=frozenset({("127.0.0.1", peer.port)}))
             with pytest.raises(UpstreamFailed) as caught:
-                await client.send(get(client._origin), max_body=1000, timeout=5)
+                await client.send(get(client.origin), max_body=1000, timeout=5)
             assert (caught.value.rule, caught.value.reason, caught.value.status) == (Rule.TRANSPORT, Reason.TLS, 502)
             assert caught.value.tls in causes
             assert caught.value.__cause__ is caught.value.__context__ is None
@@ -766,7 +766,7 @@ def test_old_tls(authority: trustme.CA, trust: Trust) -> None:
     async def scenario() -> None:
         async with Peer(context, always(HELLO)) as peer:
             client = client_of(peer, Trust.system())
-            assert await failure(client, get(client._origin)) == (Rule.TRANSPORT, Reason.TLS, 502)
+            assert await failure(client, get(client.origin)) == (Rule.TRANSPORT, Reason.TLS, 502)
 
     asyncio.run(scenario())
 
@@ -784,7 +784,7 @@ def test_address_literal(drive: Drive, server_tls: ssl.SSLContext, trust: Trust,
             client = client_of(
                 peer, trust, host=host, consented=frozenset({(host, peer.port)}), allow_inside=False, resolver=_unknown
             )
-            assert (await send(client, get(client._origin))).status == 200
+            assert (await send(client, get(client.origin))).status == 200
             written = f"[{host}]" if ":" in host else host
             assert f"\r\nHost: {written}:{peer.port}\r\n".encode() in peer.requests[0]
         assert names == [None]
@@ -855,7 +855,7 @@ def test_inside_addresses(
                 allow_inside=allow_inside,
                 consented=frozenset({(consented, peer.port)} if consented else ()),
             )
-            assert await failure(client, get(client._origin)) == (Rule.DENIED, Reason.INSIDE_ADDRESS, 403)
+            assert await failure(client, get(client.origin)) == (Rule.DENIED, Reason.INSIDE_ADDRESS, 403)
             assert peer.streams == []
             assert pool.open_connections == 0
             assert asked <= 1
@@ -875,7 +875,7 @@ def test_consent_is_for_exactly_that(drive: Drive, server_tls: ssl.SSLContext, t
                 allow_inside=False,
                 consented=frozenset({("127.0.0.1", peer.port), ("localhost", peer.port)}),
             )
-            assert (await send(client, get(client._origin))).status == 200
+            assert (await send(client, get(client.origin))).status == 200
             assert (await send(client, get(origin_of(peer, "127.0.0.1")))).status == 200
             for hop in (origin_of(other, "127.0.0.1"), origin_of(other, "localhost"), origin_of(peer, "other.example")):
                 assert await failure(client, get(hop)) == (Rule.DENIED, Reason.INSIDE_ADDRESS, 403)
@@ -891,13 +891,13 @@ def test_guard_is_part_of_the_pool_key(drive: Drive, server_tls: ssl.SSLContext,
         async with Peer(server_tls, always(HELLO)) as peer:
             pool = Pool()
             open_ = client_of(peer, trust, pool)
-            await send(open_, get(open_._origin))
+            await send(open_, get(open_.origin))
             guarded = client_of(peer, trust, pool, allow_inside=False)
-            assert (await failure(guarded, get(guarded._origin)))[1] is Reason.INSIDE_ADDRESS
+            assert (await failure(guarded, get(guarded.origin)))[1] is Reason.INSIDE_ADDRESS
             foreign = client_of(peer, Trust.system(), pool)
-            assert pool.group(foreign._origin, foreign._trust, foreign._group.reach) is not open_._group
+            assert foreign._groups.of(foreign.origin) is not open_._groups.of(open_.origin)
             same = client_of(peer, Trust.only(trust.bundle or b""), pool)
-            await send(same, get(same._origin))
+            await send(same, get(same.origin))
             assert len(peer.streams) == 1
 
     drive(scenario())
@@ -927,13 +927,13 @@ def test_rebinding(server_tls: ssl.SSLContext, trust: Trust) -> None:
         async with Peer(server_tls, always(HELLO)) as peer:
             pool = Pool()
             client = client_of(peer, trust, pool, allow_inside=False, resolver=resolver)
-            await send(client, get(client._origin))
-            await send(client, get(client._origin))
+            await send(client, get(client.origin))
+            await send(client, get(client.origin))
             assert asked == 1
             next(iter(pool._of)).abort()
             await asyncio.sleep(0.01)
-            assert await failure(client, get(client._origin)) == (Rule.DENIED, Reason.INSIDE_ADDRESS, 403)
-            await send(client, get(client._origin))
+            assert await failure(client, get(client.origin)) == (Rule.DENIED, Reason.INSIDE_ADDRESS, 403)
+            await send(client, get(client.origin))
             assert asked == 3
 
     loop = _Routed()
@@ -997,7 +997,7 @@ def test_descriptors_stay_flat(drive: Drive, server_tls: ssl.SSLContext, trust: 
                 nonlocal failed
                 for _ in range(250):
                     try:
-                        await send(client, get(client._origin))
+                        await send(client, get(client.origin))
                     except UpstreamFailed:
                         failed += 1
 

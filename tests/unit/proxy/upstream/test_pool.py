@@ -213,7 +213,7 @@ def test_handed_and_cancelled(drive: Drive, server_tls: ssl.SSLContext, trust: T
             pool = Pool(PoolLimits(per_group=1))
             sender = Sender(pool, peer, trust)
             await sender()
-            group = sender.client._group
+            group = sender.client._groups.of(sender.client.origin)
             connection = pool.take(group)
             assert connection is not None
             loop = asyncio.get_running_loop()
@@ -394,10 +394,13 @@ def test_groups_do_not_pile_up(drive: Drive, server_tls: ssl.SSLContext, trust: 
         async with Peer(server_tls, answering) as peer:
             pool = Pool(PoolLimits(idle=0))
             sender = Sender(pool, peer, trust)
-            for name in ("other.example", "localhost"):
-                await sender(origin=Origin(scheme="https", host=name, port=peer.port))
+            for origin in (
+                sender.origin,
+                *(Origin(scheme="https", host=n, port=peer.port) for n in ("other.example", "localhost")),
+            ):
+                await sender(origin=origin)
             await until(lambda: pool.open_connections == 0)
-            assert len(pool._groups) == 1
+            assert [group.origin for group in pool._groups.values()] == [sender.origin]
 
     drive(scenario())
 
@@ -459,7 +462,8 @@ def test_place_and_cancelled(drive: Drive, server_tls: ssl.SSLContext, trust: Tr
     async def scenario() -> None:
         async with Peer(server_tls, answering) as peer:
             pool = Pool(PoolLimits(per_group=1))
-            group = Sender(pool, peer, trust).client._group
+            client = Sender(pool, peer, trust).client
+            group = client._groups.of(client.origin)
             loop = asyncio.get_running_loop()
             assert await pool.place(group, loop.time() + 5) is None
             waiter = loop.create_task(pool.place(group, loop.time() + 5))

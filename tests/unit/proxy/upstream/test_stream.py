@@ -52,7 +52,7 @@ async def start(
     fields: Fields = (),
     target: bytes = b"/a",
 ) -> Ours:
-    request = Outgoing(origin=client._origin, method=method, target=target, fields=fields)
+    request = Outgoing(origin=client.origin, method=method, target=target, fields=fields)
     return await client.open(request, length=length, upgrade=upgrade, connect_timeout=5)
 
 
@@ -273,7 +273,7 @@ def test_faulty_request_is_not_dialled(drive: Drive, server_tls: ssl.SSLContext,
                 (plain, {"method": b"CONNECT"}),
             ):
                 assert await reason_of(start(client, **options)) == FAULT  # type: ignore[arg-type]
-            secured, unsecured = secure._origin, plain._origin
+            secured, unsecured = secure.origin, plain.origin
             for client, origin in ((secure, unsecured), (plain, secured)):
                 request = Outgoing(origin=origin, method=b"GET", target=b"/", fields=())
                 opened = client.open(request, length=0, upgrade=False, connect_timeout=1)
@@ -915,8 +915,8 @@ def test_shared_with_whole_exchanges(drive: Drive, server_tls: ssl.SSLContext, t
         pool = Pool()
         async with Peer(server_tls, always(HELLO)) as peer, Peer(None, always(HELLO)) as plain:
             client = client_of(peer, trust, pool)
-            whole = UpstreamClient(pool, client._origin, trust, allow_inside=True, resolver=loopback)
-            request = Outgoing(origin=client._origin, method=b"GET", target=b"/", fields=())
+            whole = UpstreamClient(pool, client.origin, trust, allow_inside=True, resolver=loopback)
+            request = Outgoing(origin=client.origin, method=b"GET", target=b"/", fields=())
             for _ in range(3):
                 stream = await start(client)
                 assert await body_of(stream) == b"hello"
@@ -941,7 +941,7 @@ def test_no_place(drive: Drive, tls: Tls) -> None:
         async with Peer(tls[0], once(CHUNKED)) as peer:
             client = client_of(peer, tls[1], pool)
             stream = await start(client)
-            request = Outgoing(origin=client._origin, method=b"GET", target=b"/", fields=())
+            request = Outgoing(origin=client.origin, method=b"GET", target=b"/", fields=())
             second = client.open(request, length=0, upgrade=False, connect_timeout=0.05)
             assert await reason_of(second) == (Rule.UPSTREAM_ERROR, Reason.CAPACITY, 503)
             await stream.close()
