@@ -5,7 +5,6 @@ the upstream's, and the other way round; a stream that breaks ends without looki
 """
 
 import asyncio
-from collections.abc import Iterable
 from dataclasses import dataclass
 from time import monotonic
 from typing import Final, final
@@ -15,6 +14,7 @@ from grants.decision import Deny, Reason, Rule
 from .audit import Audit, log_unavailable
 from .capture import BODY_BYTES
 from .causes import first, forget, leaves
+from .download import download
 from .exchange import Exchange, client_left
 from .guard import fail_closed
 from .policy import Relayed, Service
@@ -176,44 +176,8 @@ class Relay:
             exchange.close = True
             exchange.ended_by = await pump(exchange, client, stream, idle=way.idle, total=None)
             return
-        await _download(exchange, client, stream, shown, rules.download(received, bodiless=bodiless), chunked=chunked)
+        await download(exchange, client, stream, shown, rules.download(received, bodiless=bodiless), chunked=chunked)
         exchange.ended_by = EndedBy.UPSTREAM
-
-
-async def _download(
-    exchange: Exchange,
-    client: ClientChannel,
-    stream: UpstreamStream,
-    head: bytes,
-    screen: Screen | None,
-    *,
-    chunked: bool,
-) -> None:
-    """Carry the answer. Its head goes with the first piece where that is there already, and is not held back else."""
-    unsent = head
-
-    async def send(framed: bytes) -> None:
-        nonlocal unsent
-        framed, unsent = unsent + framed, b""
-        if framed:
-            await client.write(framed)
-
-    async def parts(some: Iterable[bytes]) -> None:
-        for part in some:
-            await send(b"%x\r\n%b\r\n" % (len(part), part) if chunked else part)
-
-    if not stream.ready:
-        await send(b"")
-    try:
-        while piece := await stream.read():
-            exchange.bytes_in += len(piece)
-            await parts((piece,) if screen is None else screen.feed(piece))
-        await parts(() if screen is None else screen.finish())
-    except Exception:
-        # Whoever gets no byte at all may send the request again.
-        await send(b"")
-        raise
-    await send(b"0\r\n\r\n" if chunked else b"")
 
 
 async def _watch(client: ClientChannel) -> None:

@@ -262,6 +262,33 @@ def test_an_answer_never_holds_the_value(
     run(work)
 
 
+@pytest.mark.parametrize(
+    ("coding", "body", "held"),
+    [
+        pytest.param(b"gzip", gzip.compress(b"fine"), 10, id="the head of a coding"),
+        pytest.param(b"identity", VALUE[:9].encode() + b"fine", 9, id="what may begin the value"),
+    ],
+)
+def test_a_head_does_not_wait_for_what_is_held_back(run: Run, coding: bytes, body: bytes, held: int) -> None:
+    """Nothing of the first piece may go on yet; the client learns at once that it has an answer."""
+    head = b"HTTP/1.1 200 OK\r\nContent-Encoding: %b\r\nContent-Length: %d\r\n\r\n" % (coding, len(body))
+
+    async def work(broker: Running) -> None:
+        await broker.report(egress=["API"])
+        more = asyncio.Event()
+        broker.api.script = lambda _got: [head + body[:held], more, body[held:]]
+        reader, writer = await asyncio.open_connection(*broker.address)
+        writer.write(b"GET /egress/API/x HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %b\r\n\r\n" % TOKEN.encode())
+        async with asyncio.timeout(10):
+            shown = await reader.readuntil(b"\r\n\r\n")
+            assert shown.startswith(b"HTTP/1.1 200 ")
+            more.set()
+            await reader.readuntil(b"fine")
+        writer.close()
+
+    run(work)
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
