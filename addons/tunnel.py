@@ -34,10 +34,14 @@ class Tunnel:
         except UpstreamFailed as failed:
             exchange.deny(failure(failed, None))
             return
-        exchange.tunnel = stream
-        exchange.status = 200
-        if not self.audit.open(exchange):
-            await stream.close()
+        exchange.tunnel, exchange.status = stream, 200
+        opened = False
+        try:
+            opened = self.audit.open(exchange)
+        finally:
+            if not opened:
+                exchange.tunnel = None
+                await stream.close()
 
     @fail_closed
     async def broker_tunnel(self, exchange: Exchange) -> None:

@@ -74,6 +74,8 @@ class ClientConnection:
         self._fresh = False
         self._cut = self._finished = False
         self._pausing: asyncio.Task[None] | None = None
+        # Ends a stream whose client is gone.
+        self._last_call: asyncio.TimerHandle | None = None
 
     @property
     def active(self) -> int:
@@ -89,8 +91,10 @@ class ClientConnection:
             if isinstance(found.layer, FrontLayer):
                 await found.layer.serve(self)
         finally:
-            self._begun = None
+            self._begun = self._task = None
             self.inbox.close()
+            if self._last_call is not None:
+                self._last_call.cancel()
             if self._pausing is not None:
                 self._pausing.cancel()
                 self._pausing = None
@@ -201,7 +205,10 @@ class ClientConnection:
         channel = self.inbox.channel
         if channel is not None and self._asked is not None:
             channel.gone()
-            asyncio.get_running_loop().call_later(self._patience, self._cancel, self._asked.id)
+            if self._last_call is not None:
+                self._last_call.cancel()
+            loop = asyncio.get_running_loop()
+            self._last_call = loop.call_later(self._patience, self._cancel, self._asked.id)
 
     # -- to the client ------------------------------------------------------------------------------------------------
 

@@ -100,7 +100,8 @@ class FrontLayer(Layer):
             forget(error)
             log.error("%s in a front; the connection is closed", type(error).__name__)  # noqa: TRY400 - values may be secret
             await self._crash()
-        self.requests = None
+        finally:
+            self.requests = None
         if not self._closed:
             await self._linger()
 

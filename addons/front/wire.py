@@ -107,7 +107,12 @@ class Tls:
         self.failed: TlsFailed | None = None
 
     def receive(self, data: bytes) -> bytes:
-        """Decrypt; during the handshake there is nothing to return."""
+        """Decrypt; during the handshake there is nothing to return.
+
+        What comes behind an end is dropped: nothing reads it any more, so it would only be held.
+        """
+        if self.ended or self.failed is not None:
+            return b""
         self._in.write(data)
         try:
             if not self.established:

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum, auto
 from typing import final
 
+from addons.causes import forget
 from addons.record import TlsCause
 from grants.addresses import is_address, is_inside, is_loopback
 from grants.message import Authority, Origin
@@ -210,6 +211,7 @@ async def _secure(stream: socket.socket, host: str, trust: Trust, connection: Co
         # ssl.SSLError, a reset in the handshake, a host that is no server name: TLS to that name did not come about.
         connection.abort()
         below.abort()
+        forget(error)
         failed = cause_of(error)
     if failed is not None:
         connection.abort()

@@ -786,6 +786,23 @@ def test_nobody_decided_is_a_fault(run: Callable[..., None], upstream: Upstream,
 
 
 @both
+def test_an_upstream_of_an_unknown_authority_gets_nothing(
+    tmp_path: Path, upstream: Upstream, front: FrontFactory
+) -> None:
+    """A 502, and a record that says why."""
+
+    async def work() -> None:
+        strangers = make_certificates(tmp_path / "strangers")
+        async with asyncio.timeout(60), running(tmp_path, upstream, strangers) as proxy, front(proxy) as talk:
+            assert (await talk.ask(GET % talk.host))[0] == 502
+            assert [record.reason for record in proxy.log.records] == [Reason.TLS]
+
+    (tmp_path / "strangers").mkdir()
+    asyncio.run(work())
+    assert not upstream.requests
+
+
+@both
 @pytest.mark.parametrize("before", [0, 1])
 def test_an_error_of_the_layer_itself_is_recorded(
     run: Callable[..., None], upstream: Upstream, front: FrontFactory, monkeypatch: pytest.MonkeyPatch, before: int

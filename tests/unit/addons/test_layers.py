@@ -5,7 +5,6 @@ import contextlib
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pytest
 import trustme
@@ -261,8 +260,8 @@ def test_an_error_before_there_are_requests_ends_the_connection() -> None:
     assert served(Unready, [b"a", None], []) == ["finish"]
 
 
-def test_close_notify_is_an_end(tmp_path: Path) -> None:
-    """RFC 8446, 6.1."""
+def connected() -> tuple[ssl.SSLObject, Tls, ssl.MemoryBIO]:
+    """A client and a server behind their handshake, and what the client writes."""
     authority = trustme.CA()
     server_context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("localhost").configure_cert(server_context)
@@ -276,9 +275,28 @@ def test_close_notify_is_an_end(tmp_path: Path) -> None:
             client.do_handshake()
         server.receive(goes.read())
         came.write(server.pending())
+    return client, server, goes
+
+
+def test_close_notify_is_an_end() -> None:
+    """RFC 8446, 6.1. What comes behind it is not kept."""
+    client, server, goes = connected()
     client.write(b"last")
     with pytest.raises(ssl.SSLWantReadError):
         client.unwrap()
     assert server.receive(goes.read()) == b"last"
     assert server.ended
+    assert server.receive(b"x" * 100_000) == b""
+    assert not server._in.pending
     assert server.finish() != b""
+
+
+def test_what_follows_a_broken_record_is_not_held() -> None:
+    """Nothing is read behind it, so nothing of it is kept."""
+    client, server, goes = connected()
+    client.write(b"last")
+    assert server.receive(goes.read() + b"\x17\x03\x03\x00\x20" + b"x" * 32) == b"last"
+    server.receive(b"")
+    assert server.failed is not None
+    assert server.receive(b"x" * 100_000) == b""
+    assert server._in.pending < 100

@@ -721,6 +721,22 @@ def test_a_tunnel_that_cannot_be_dialled_is_a_502(run: Run) -> None:
     run(work)
 
 
+class InFlight:
+    """What is in flight."""
+
+    def __init__(self) -> None:
+        self.ids: set[str] = set()
+
+    def begin(self, exchange: Exchange) -> None:
+        self.ids.add(exchange.id)
+
+    def opened(self, exchange: Exchange) -> None:
+        return
+
+    def done(self, exchange: Exchange) -> None:
+        self.ids.discard(exchange.id)
+
+
 def test_a_tunnel_without_a_record_is_not_opened(run: Run) -> None:
     """Its record is written before the client hears of it."""
 
@@ -728,8 +744,11 @@ def test_a_tunnel_without_a_record_is_not_opened(run: Run) -> None:
         with EchoUpstream() as echo:
             with_tunnels(proxy, tunnels(echo.port))
             proxy.log.failing = lambda record: record.event is Event.ALLOW
+            flights = proxy.listeners.flights = InFlight()
             async with raw(proxy.proxy) as talk:
                 assert (await talk.ask(b"CONNECT 127.0.0.1:%d HTTP/1.1\r\n\r\n" % echo.port))[0] == 503
+                assert [record.event for record in proxy.log.records] == [Event.DENY]
+                assert not flights.ids
             assert echo.bytes_received == 0
 
     run(work)
