@@ -163,13 +163,14 @@ async def _composes(request: DecideRequest, unsent: Pattern) -> bool:
 
 
 def _failed(exchange: Exchange, causes: list[BaseException]) -> None:
+    """Refuse for what happened. The first refusal is the one that counts."""
     if first(causes, TimeoutError) is not None:
         exchange.deny(unusable("the model did not answer in time", 504))
-    elif (unusables := first(causes, _Unusable)) is not None:
+    if (answer := first(causes, _Unusable)) is not None:
         # Another question may have had its answer since.
-        exchange.upstream_status = unusables.status
-        exchange.deny(unusables.denial)
-    elif (failed := first(causes, UpstreamFailed)) is not None:
+        exchange.upstream_status = answer.status
+        exchange.deny(answer.denial)
+    if (failed := first(causes, UpstreamFailed)) is not None:
         deny_failed(exchange, _as_gateway(failed), None)
 
 

@@ -335,6 +335,29 @@ def test_the_record_of_a_decision_has_the_status_that_refused_it(run: Run, statu
     run(work)
 
 
+@pytest.mark.parametrize("statuses", [(200,), (200, 529)], ids=str)
+def test_an_error_of_our_own_in_a_decision_is_a_fault(
+    run: Run, monkeypatch: pytest.MonkeyPatch, statuses: tuple[int, ...]
+) -> None:
+    """Whatever another question has met in the same moment."""
+
+    def fail(*_: object) -> None:
+        raise KeyError(VALUE)
+
+    async def work(broker: Running) -> None:
+        await broker.report(inference=["decide"])
+        monkeypatch.setattr("addons.broker.decide.read_answer", fail)
+        parts = broker.policies.current.broker.parts  # type: ignore[union-attr]
+        parts[Route.DECIDE] = replace(parts[Route.DECIDE], upstream=AtOnce(*statuses))  # type: ignore[index,type-var]
+        questions = {f"q{number}": QUESTION for number in range(len(statuses))}
+        answer = await broker.ask("POST", DECIDE, body={"model": "m", "state": 1, "questions": questions})
+        assert answer.status == 500
+        assert VALUE.encode() not in answer.body
+        assert broker.reasons() == [None, Reason.FAULT]
+
+    run(work)
+
+
 def test_feedback_is_held_to_its_words(run: Run) -> None:
     """What a batch needs, its body says: counts need `passive`."""
 
