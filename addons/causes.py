@@ -28,6 +28,15 @@ def leaves(error: BaseException) -> list[BaseException]:
     return [leaf for inner in error.exceptions for leaf in leaves(inner)]
 
 
+def expected(error: BaseException, kinds: tuple[type[BaseException], ...]) -> list[BaseException]:
+    """What `error` holds, where all of it is of these kinds: then it is dealt with. Else it is raised again."""
+    causes = leaves(error)
+    if not all(isinstance(cause, kinds) for cause in causes):
+        raise error
+    forget(error)
+    return causes
+
+
 def first[E: BaseException](causes: list[BaseException], kind: type[E]) -> E | None:
     """The first of a kind."""
     return next((cause for cause in causes if isinstance(cause, kind)), None)

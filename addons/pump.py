@@ -3,7 +3,7 @@
 import asyncio
 from typing import Protocol
 
-from .causes import first, forget, leaves
+from .causes import expected, first
 from .exchange import Exchange
 from .ports import UpstreamFailed
 from .record import EndedBy
@@ -76,10 +76,7 @@ async def pump(
             await asyncio.wait(directions)
             watcher.cancel()
     except BaseExceptionGroup as group:
-        causes = leaves(group)
-        if not all(isinstance(cause, TimeoutError | ClientLeft | UpstreamFailed) for cause in causes):
-            raise
-        forget(group)
+        causes = expected(group, (TimeoutError, ClientLeft, UpstreamFailed))
         # An upstream that broke off has not ended by itself, and nor does what our own limits cut.
         return EndedBy.CLIENT if first(causes, ClientLeft) is not None else EndedBy.PROXY
     return ends[0]

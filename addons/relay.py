@@ -13,7 +13,7 @@ from grants.decision import Deny, Reason, Rule
 
 from .audit import Audit, log_unavailable
 from .capture import BODY_BYTES
-from .causes import first, forget, leaves
+from .causes import expected, first
 from .download import download
 from .exchange import Exchange, client_left
 from .guard import fail_closed
@@ -101,11 +101,7 @@ class Relay:
                 for task in beside:
                     task.cancel()
         except (TimeoutError, BaseExceptionGroup) as error:
-            causes = leaves(error)
-            if not all(isinstance(cause, _ENDS) for cause in causes):
-                raise
-            forget(error)
-            self._broke(exchange, client, causes)
+            self._broke(exchange, client, expected(error, _ENDS))
 
     def _broke(self, exchange: Exchange, client: ClientChannel, causes: list[BaseException]) -> None:
         """It did not come to its end. Where nothing was shown yet there is a refusal, else the end record says so."""

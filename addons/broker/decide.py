@@ -8,7 +8,7 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Final, final
 
-from addons.causes import first, forget, leaves
+from addons.causes import expected, first
 from addons.exchange import Exchange
 from addons.policy import Service
 from addons.ports import Upstream, UpstreamFailed
@@ -115,11 +115,7 @@ class DecidePart:
             async with asyncio.timeout(self.timeout), asyncio.TaskGroup() as group:
                 tasks += [group.create_task(ask(question)) for question in request.questions]
         except (TimeoutError, BaseExceptionGroup) as error:
-            causes = leaves(error)
-            if not all(isinstance(cause, TimeoutError | _Unusable | UpstreamFailed) for cause in causes):
-                raise
-            forget(error)
-            _failed(exchange, causes)
+            _failed(exchange, expected(error, (TimeoutError, _Unusable, UpstreamFailed)))
         return None if exchange.settled else [task.result() for task in tasks]
 
     async def _ask(self, exchange: Exchange, request: DecideRequest, question: Question, paid: Paid) -> Answered:

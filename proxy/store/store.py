@@ -1,13 +1,12 @@
 """The store: every question and every change is one method, one statement or one transaction.
 
-Nothing is cached, so a process sees what any other has committed at its next request. What a box has, it has by its
-name: a box that is removed leaves nothing to one that is given its name later.
+Nothing is remembered beyond a commit, whoever makes it: a process sees what any other has committed at its next
+request. What a box has, it has by its name: a box that is removed leaves nothing to one that is given its name later.
 """
 
 import hmac
 import json
 from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Sequence
-from functools import partial
 from typing import Any, Final, Self, final
 
 from sqlalchemy import ColumnElement, Executable, Row, Select, Table, delete, or_, select, update
@@ -71,7 +70,7 @@ class Store:
         asked, found = sorted(wanted), {}
         for start in range(0, len(asked), _AT_ONCE):
             some = tuple(asked[start : start + _AT_ONCE])
-            for row in await self._again(("tokens", *some), partial(self._boxes_of, some)):
+            for row in await self._again(self._boxes_of, some):
                 live = row.previous_until is not None and row.previous_until > stored(now)
                 for held in (row.token_digest, row.previous_digest if live else None):
                     if held in wanted:
@@ -84,7 +83,7 @@ class Store:
 
     async def box_by_name(self, name: str) -> StoredBox | None:
         """The box of that name."""
-        found = await self._again(("name", name), partial(self._box_named, name))
+        found = await self._again(self._box_named, name)
         return box_of(found[0]) if found else None
 
     async def _box_named(self, name: str) -> tuple[Row[Any], ...]:
@@ -200,7 +199,7 @@ class Store:
 
     async def report_of(self, box: str) -> StoredReport | None:
         """The last report. None: the box has never reported, or what is stored is damaged; then nothing is allowed."""
-        found = await self._again(("report", box), partial(self._reports_of, box))
+        found = await self._again(self._reports_of, box)
         return found[0] if found else None
 
     async def _reports_of(self, box: str) -> tuple[StoredReport, ...]:
@@ -321,12 +320,12 @@ class Store:
         found = await self._all(select(table).where(*where).limit(1))
         return found[0] if found else None
 
-    async def _again[T](self, asked: Hashable, find: Callable[[], Awaitable[tuple[T, ...]]]) -> tuple[T, ...]:
+    async def _again[A: Hashable, T](self, find: Callable[[A], Awaitable[tuple[T, ...]]], wanted: A) -> tuple[T, ...]:
         """What `find` finds, without asking where nobody has committed anything since it was asked last."""
-        version = await self._engines.version()
+        version, asked = await self._engines.version(), (find.__name__, wanted)
         found = self._recent.get(version, asked)
         if found is None:
-            found = await find()
+            found = await find(wanted)
             self._recent.keep(version, asked, found)
         return found
 

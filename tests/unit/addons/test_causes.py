@@ -6,7 +6,7 @@ import weakref
 
 import pytest
 
-from addons.causes import first, forget, leaves
+from addons.causes import expected, first, forget, leaves
 from addons.streams import ClientLeft
 
 
@@ -72,3 +72,14 @@ def test_leaves_are_what_happened(error: BaseException, kinds: list[type[BaseExc
     assert [type(leaf) for leaf in found] == kinds
     assert first(found, KeyError) is found[0]
     assert first(found, OSError) is None
+
+
+def test_an_error_is_dealt_with_only_where_all_of_it_is_expected() -> None:
+    """Else it goes on as it is, with its traceback."""
+    group = raised(BaseExceptionGroup("all", [raised(KeyError("a")), raised(ClientLeft())]))
+    with pytest.raises(BaseExceptionGroup) as caught:
+        expected(group, (ClientLeft,))
+    assert caught.value is group
+    assert all(leaf.__traceback__ is not None for leaf in leaves(group))
+    assert expected(group, (ClientLeft, KeyError)) == leaves(group)
+    assert all(error.__traceback__ is None for error in (group, *leaves(group)))

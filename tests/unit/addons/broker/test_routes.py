@@ -21,6 +21,7 @@ from support.brokers import (
     TOKEN,
     VALUE,
     VISITOR,
+    Answer,
     Got,
     Running,
     brokers,
@@ -320,16 +321,21 @@ class AtOnce:
         return Response(status=status, reason=b"", fields=(), body=message('{"noul": 0.5, "reason": ""}'))
 
 
+async def decided(broker: Running, *statuses: int) -> Answer:
+    """A question for each status, all of them answered in the same moment."""
+    await broker.report(inference=["decide"])
+    parts = broker.policies.current.broker.parts  # type: ignore[union-attr]
+    parts[Route.DECIDE] = replace(parts[Route.DECIDE], upstream=AtOnce(*statuses))  # type: ignore[index,type-var]
+    questions = {f"q{number}": QUESTION for number in range(len(statuses))}
+    return await broker.ask("POST", DECIDE, body={"model": "m", "state": 1, "questions": questions})
+
+
 @pytest.mark.parametrize("statuses", [(529, 200), (200, 529), (200, 529, 200)], ids=str)
 def test_the_record_of_a_decision_has_the_status_that_refused_it(run: Run, statuses: tuple[int, ...]) -> None:
     """Not that of another question, answered in the same moment."""
 
     async def work(broker: Running) -> None:
-        await broker.report(inference=["decide"])
-        parts = broker.policies.current.broker.parts  # type: ignore[union-attr]
-        parts[Route.DECIDE] = replace(parts[Route.DECIDE], upstream=AtOnce(*statuses))  # type: ignore[index,type-var]
-        questions = {f"q{number}": QUESTION for number in range(len(statuses))}
-        answer = await broker.ask("POST", DECIDE, body={"model": "m", "state": 1, "questions": questions})
+        answer = await decided(broker, *statuses)
         assert (answer.status, broker.log.records[-1].upstream_status) == (502, 529)
 
     run(work)
@@ -345,12 +351,8 @@ def test_an_error_of_our_own_in_a_decision_is_a_fault(
         raise KeyError(VALUE)
 
     async def work(broker: Running) -> None:
-        await broker.report(inference=["decide"])
         monkeypatch.setattr("addons.broker.decide.read_answer", fail)
-        parts = broker.policies.current.broker.parts  # type: ignore[union-attr]
-        parts[Route.DECIDE] = replace(parts[Route.DECIDE], upstream=AtOnce(*statuses))  # type: ignore[index,type-var]
-        questions = {f"q{number}": QUESTION for number in range(len(statuses))}
-        answer = await broker.ask("POST", DECIDE, body={"model": "m", "state": 1, "questions": questions})
+        answer = await decided(broker, *statuses)
         assert answer.status == 500
         assert VALUE.encode() not in answer.body
         assert broker.reasons() == [None, Reason.FAULT]
