@@ -4,7 +4,6 @@ import asyncio
 import json
 import signal
 import threading
-import time
 from collections.abc import Awaitable, Callable, Iterator
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -18,6 +17,7 @@ from support.postgres import Postgres
 from support.postgres import running as postgres_server
 from support.proxyproc import Proxy, StartFailed, address
 from support.upstream import Upstream
+from support.waits import wait_for
 
 HOUSE = "sk-ant-api03-house-0123456789"
 TOKEN = "token-of-box-one-0123456789abcdef"
@@ -317,11 +317,8 @@ def test_a_reload_that_names_an_added_box_is_refused(tmp_path: Path, api: Api) -
         token = _add(tmp_path, "late")["late"]
         proxy.settings["boxes"].append({"name": "late", "token": "env:LATE"})
         _reload(proxy)
-        deadline = time.monotonic() + 10
         wanted = f"box `late` is in the settings and in database `sqlite:///{tmp_path}/state/broker.db`; take it out"
-        while wanted not in proxy.output() and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert wanted in proxy.output()
+        wait_for(lambda: wanted in proxy.output())
         report(proxy, "agent", token=token)
         report(proxy, "agent")
 
@@ -358,8 +355,6 @@ def test_a_reload_changes_what_is_served(tmp_path: Path, api: Api) -> None:
         secret = {"name": "API", "host": "http://127.0.0.1:1", "value": "env:HOUSE"}
         proxy.settings["broker"]["secrets"] = [secret]
         _reload(proxy)
-        deadline = time.monotonic() + 10
-        while (answer := call(proxy, "GET", "/egress/API/x", {}))[0] == 404 and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert answer[0] == 403
+        wait_for(lambda: call(proxy, "GET", "/egress/API/x", {})[0] != 404)
+        assert call(proxy, "GET", "/egress/API/x", {})[0] == 403
         assert call(proxy, "POST", "/llm/anthropic/v1/messages", {"model": "m"})[0] == 200

@@ -4,7 +4,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 from support.proxyproc import ROOT
@@ -14,13 +13,11 @@ COMMAND = [sys.executable, "-m", "proxy.cli", "demo"]
 
 def test_the_tour() -> None:
     """Every call comes out as expected, the records are shown and their chain is whole; exit 0."""
-    started = time.monotonic()
     done = subprocess.run(COMMAND, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "all 18 calls came out as expected" in done.stdout
     assert "semantic-response-credential" in done.stdout
     assert "\x1b" not in done.stdout, "no colour where there is no terminal"
-    assert time.monotonic() - started < 20
     assert done.stderr == ""
 
 

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from support.relays import (
     settle,
 )
 from support.upstream import CLOSE, HANG, Received, Upstream, answer
+from support.waits import wait_for
 from wsproto import ConnectionType, WSConnection
 from wsproto.events import (
     AcceptConnection,
@@ -128,10 +130,8 @@ def test_each_event_arrives_before_the_next_is_sent(relays: Relays, front: str, 
         # The head is here while nothing of the body has been sent.
         assert relays.proxy.new_records()[0]["event"] == "broker_request_allow"
         for index, gate in enumerate(gates):
-            opened = time.monotonic()
             gate.set()
             assert wire.until(b"\n\n\r\n") == b"9\r\ndata: %d\n\n\r\n" % index
-            assert time.monotonic() - opened < 5
         assert wire.until(b"0\r\n\r\n") == b"0\r\n\r\n"
         # A stream that ended in order leaves the connection in step.
         relays.answers(answer())
@@ -176,7 +176,7 @@ def test_a_client_that_leaves_ends_the_stream(relays: Relays, front: str) -> Non
         wire.client.send(wire.request("/events", AUTHORIZATION))
         wire.until(b"abc")
     # A client that only half-closed would still be read to: that it is gone counts after five seconds of nothing.
-    found = records(relays.proxy, 2, wait=20)
+    found = records(relays.proxy, 2)
     assert events(found) == ["allow", "end"]
     assert (found[1]["labels"], found[1]["bytes_in"]) == (["ended-by-client"], 3)
 
@@ -185,14 +185,15 @@ def test_a_client_that_leaves_ends_the_stream(relays: Relays, front: str) -> Non
 def test_a_request_body_arrives_while_it_is_sent(relays: Relays, front: str, certificates: Certificates) -> None:
     """Request bodies stream too: the upstream has read a piece before the client sends the next."""
     upstream = relays.upstreams["https"]
+
+    def arrived(end: bytes) -> bool:
+        return any(bytes(raw).endswith(end) for raw in list(upstream.raw.values()))
+
     with relays.front(front) as wire:
         wire.client.send(wire.request("/up", AUTHORIZATION, "Transfer-Encoding: chunked", method="POST"))
         for piece in (b"one", b"two", b"six"):
             wire.client.send(b"3\r\n%b\r\n" % piece)
-            deadline = time.monotonic() + 5
-            while not any(bytes(raw).endswith(piece + b"\r\n") for raw in list(upstream.raw.values())):
-                assert time.monotonic() < deadline
-                time.sleep(0.005)
+            wait_for(partial(arrived, piece + b"\r\n"))
         assert wire.client.exchange(b"0\r\n\r\n").status == 200
     assert upstream.requests[-1].body == b"onetwosix"
     assert records(relays.proxy, 2)[1]["bytes_out"] == 9
@@ -528,7 +529,7 @@ def test_the_limits_of_a_stream(tmp_path: Path, certificates: Certificates) -> N
     """`timeout.idle` ends a stream that says nothing, `timeout.total` one that goes on; the record says who did."""
     with Upstream(certificates) as upstream, Upstream(certificates) as endless:
         upstream.handler = lambda _request: [STREAM + b"Content-Length: 9\r\n\r\nabc", HANG]
-        endless.handler = lambda _request: [STREAM + b"\r\n", *[step for _ in range(100) for step in (b"x", 0.1)]]
+        endless.handler = lambda _request: [STREAM + b"\r\n", *[step for _ in range(900) for step in (b"x", 0.1)]]
         endpoints = [
             relay("idle", upstream, certificates, timeout={"idle": "500ms"}),
             relay("total", endless, certificates, timeout={"total": "1s"}),
@@ -541,7 +542,7 @@ def test_the_limits_of_a_stream(tmp_path: Path, certificates: Certificates) -> N
                     assert b"200 OK" in wire.head()
                     # What was cut does not look complete.
                     assert not wire.rest().endswith(b"0\r\n\r\n")
-                assert 0.4 < time.monotonic() - started < 10
+                assert time.monotonic() - started > 0.4
                 found = records(proxy, 2)
                 assert events(found) == ["allow", "end"]
                 assert found[1]["labels"] == ["ended-by-proxy"]

@@ -25,9 +25,9 @@ from support.runs import (
     children,
     end,
     issues,
-    wait_for,
 )
 from support.upstream import Upstream
+from support.waits import wait_for
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes as Linux shows them")
 curl = pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
@@ -250,7 +250,7 @@ def test_killing_us_leaves_nothing(runs: Runs) -> None:
         assert len(started) == 2
         process.kill()
         process.wait()
-        wait_for(lambda: not any(map(alive, started)), 10)
+        wait_for(lambda: not any(map(alive, started)))
     finally:
         end(process)
 

@@ -19,8 +19,9 @@ from typing import Any
 import pytest
 from support.certificates import Certificates
 from support.isolation import TOOLS, only
-from support.runs import CALL, COUNTS, ROOT, SPECIFICATION, TOKEN, Runs, end, issues, wait_for
+from support.runs import CALL, COUNTS, ROOT, SPECIFICATION, TOKEN, Runs, end, issues
 from support.upstream import DarkPort, Upstream
+from support.waits import wait_for
 
 from proxy.run.inside import KEYCTL
 from proxy.run.kernel import MASKED
@@ -285,11 +286,11 @@ def test_killing_us_leaves_nothing(runs: Runs, name: str) -> None:
     script = f"setsid sleep {mark} & touch begun; exec sleep {mark}"
     process = runs.start("--isolate", "--", "sh", "-c", script, endpoint=[], stdout=subprocess.DEVNULL)
     try:
-        wait_for((runs.folder / "begun").exists, 60)
+        wait_for((runs.folder / "begun").exists)
         assert len(processes(mark)) >= 4
         process.kill()
         process.wait()
-        wait_for(lambda: not processes(mark), 10)
+        wait_for(lambda: not processes(mark))
     finally:
         end(process)
 
@@ -302,7 +303,7 @@ def test_signals_reach_the_program(runs: Runs, name: str) -> None:
     script = f"trap 'echo got; exit 9' TERM; setsid sleep {mark} & touch begun; while :; do sleep 0.05; done"
     process = runs.start("--isolate", "--", "sh", "-c", script, endpoint=[])
     try:
-        wait_for((runs.folder / "begun").exists, 60)
+        wait_for((runs.folder / "begun").exists)
         process.send_signal(signal.SIGTERM)
         out, _ = process.communicate(timeout=60)
         assert (process.returncode, out) == (9, "got\n")
@@ -327,7 +328,7 @@ def test_ctrl_c_reaches_the_program_once(runs: Runs, name: str) -> None:
     )
     os.close(slave)
     try:
-        wait_for((runs.folder / "begun").exists, 60)
+        wait_for((runs.folder / "begun").exists)
         os.write(master, b"\x03")
         assert process.wait(60) == 9
         assert "got SIGINT\r\n" in os.read(master, 65536).decode()
@@ -487,7 +488,7 @@ def test_a_signal_during_the_start(runs: Runs, number: signal.Signals) -> None:
     config = ("-c", str(settings / "grantproxy.yaml"))
     process = runs.start(*config, "--isolate", "--", "touch", "ran", endpoint=[], start_new_session=True)
     try:
-        wait_for((settings / "begun").exists, 60)
+        wait_for((settings / "begun").exists)
         assert len(list(place.iterdir())) == 1
         os.killpg(process.pid, number)
         _, err = process.communicate(timeout=60)

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from support.certificates import Certificates
 from support.isolation import TOOLS, only
-from support.runs import Runs, end, wait_for
+from support.runs import Runs, end
 from support.upstream import Upstream
+from support.waits import wait_for
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="isolation is Linux's")
 
@@ -113,7 +114,7 @@ def test_configuration_that_comes_later(runs: Runs, name: str) -> None:
     script = f"cat /etc/hosts >/dev/null; touch begun; while ! test -e go; do sleep 0.05; done; cat {later}"
     process = runs.start("--isolate", "--", "sh", "-c", script, endpoint=given(runs))
     try:
-        wait_for((runs.folder / "begun").exists, 30)
+        wait_for((runs.folder / "begun").exists)
         descriptor = os.open(later, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         os.write(descriptor, b"private")
         os.close(descriptor)
@@ -149,7 +150,7 @@ def test_nothing_is_left_by_several(runs: Runs) -> None:
     ]
     try:
         for number in "12":
-            wait_for((runs.folder / f"begun-{number}").exists, 60)
+            wait_for((runs.folder / f"begun-{number}").exists)
             assert (runs.folder / "grantproxy.yaml").exists()
         for number, process in zip("12", both, strict=True):
             (runs.folder / f"go-{number}").touch()

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from e2e.test_run_isolate import TOOLS, make, only
 from support.certificates import Certificates
-from support.runs import Runs, end, wait_for
+from support.runs import Runs, end
+from support.waits import wait_for
 
 READS = 'read line; echo "got $line"'
 OPENS = """
@@ -91,7 +92,7 @@ def test_a_signal_ends_the_wait_for_a_reader(runs: Runs) -> None:
     script = "head -c 100000 /dev/zero; touch said"
     process = runs.start("--isolate", "--", "sh", "-c", script, endpoint=[])
     try:
-        wait_for((runs.folder / "said").exists, 60)
+        wait_for((runs.folder / "said").exists)
         time.sleep(1)
         assert process.poll() is None
         process.send_signal(signal.SIGTERM)
@@ -178,7 +179,7 @@ def test_what_is_mounted_later_is_not_seen(runs: Runs, name: str) -> None:
     script = "touch begun; while ! test -e mounted; do sleep 0.05; done; ls later"
     process = runs.start("--isolate", "--", "sh", "-c", script, endpoint=[], before=[*ROOT, "sh", "-c", LATER, "-"])
     try:
-        wait_for((runs.folder / "mounted").exists, 60)
+        wait_for((runs.folder / "mounted").exists)
         out, err = process.communicate(timeout=60)
     finally:
         end(process)

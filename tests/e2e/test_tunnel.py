@@ -231,15 +231,15 @@ def test_the_limits_of_a_tunnel(limit: str, tmp_path: Path, certificates: Certif
     with Speaks() as speaks, DarkPort() as dark:
         settings: dict[str, Any] = {
             "endpoints": [relay("other", dark.port, certificates)],
-            "tunnels": {"allow": [f"127.0.0.1:{speaks.port}"], limit: "600ms"},
+            "tunnels": {"allow": [f"127.0.0.1:{speaks.port}"], limit: "2s"},
         }
         with Proxy(tmp_path, settings, ENVIRONMENT) as proxy, Client(proxy.proxy) as client:
-            assert client.connect(f"127.0.0.1:{speaks.port}").status == 200
             started = time.monotonic()
+            assert client.connect(f"127.0.0.1:{speaks.port}").status == 200
             ended = False
-            while not ended and time.monotonic() - started < 10:
+            while not ended:
                 # As long as something moves a tunnel is not idle; its total runs all the same.
-                if limit == "total" or time.monotonic() - started < 1.2:
+                if limit == "total" or time.monotonic() - started < 3:
                     client.send(b"x")
                 client.socket.settimeout(0.1)
                 try:
@@ -249,10 +249,8 @@ def test_the_limits_of_a_tunnel(limit: str, tmp_path: Path, certificates: Certif
                 except ConnectionError:
                     ended = True
                 time.sleep(0.05)
-            assert ended
-            lasted = time.monotonic() - started
             # On a busy machine later, never earlier.
-            assert lasted > (0.5 if limit == "total" else 1.7)
+            assert time.monotonic() - started > (1.9 if limit == "total" else 4.9)
             found = records(proxy, 2)
             assert events(found) == ["allow", "end"]
             assert found[1]["labels"] == ["ended-by-proxy"]

@@ -22,17 +22,11 @@ from support.client import Client, NoAnswer
 from support.proxyproc import Proxy, StartFailed
 from support.relays import ENVIRONMENT, Front, relay
 from support.upstream import HANG, Upstream, answer
+from support.waits import wait_for
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 DENY, ALLOW, END = "broker_request_deny", "broker_request_allow", "broker_request_end"
-
-
-def until(done: Callable[[], bool], seconds: float = 15) -> None:
-    end = time.monotonic() + seconds
-    while not done():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.02)
 
 
 def workers(proxy: Proxy) -> list[int]:
@@ -63,7 +57,7 @@ def reload(proxy: Proxy, change: Callable[[dict[str, Any]], None] = lambda _sett
     before = told(proxy)
     assert proxy.process is not None
     proxy.process.send_signal(signal.SIGHUP)
-    until(lambda: told(proxy) > before)
+    wait_for(lambda: told(proxy) > before)
     proxy.ready = json.loads((proxy.folder / "ready.json").read_text())
     shown = [readyz(proxy)["reload"] for _ in range(6)]
     assert all(outcome == shown[0] for outcome in shown)
@@ -131,8 +125,8 @@ def test_one_that_is_killed_is_replaced_and_every_request_is_recorded(make: Any)
         victim = workers(stack.proxy)[0]
         before = started["answered"]
         os.kill(victim, signal.SIGKILL)
-        until(lambda before=before: started["answered"] > before + 20)
-        until(lambda victim=victim: victim not in workers(stack.proxy) and readyz(stack.proxy)["workers"]["up"] == 2)
+        wait_for(lambda before=before: started["answered"] > before + 20)
+        wait_for(lambda victim=victim: victim not in workers(stack.proxy) and readyz(stack.proxy)["workers"]["up"] == 2)
     stop.set()
     for thread in threads:
         thread.join(20)
@@ -159,11 +153,11 @@ def test_what_was_in_flight_is_recorded_once(make: Any) -> None:
         clients = [exits.enter_context(stack.open("base")) for _ in range(8)]
         for client in clients:
             client.send(stack.get("base"))
-        until(lambda: len(stack.upstream.requests) == 16 + 8)
+        wait_for(lambda: len(stack.upstream.requests) == 16 + 8)
         victims = workers(stack.proxy)
         for pid in victims:
             os.kill(pid, signal.SIGKILL)
-        records = stack.proxy.decisions(count=8, wait=10)
+        records = stack.proxy.decisions(count=8)
     assert decided == 16
     assert [(record["event"], record["reason"], record["status"]) for record in records] == [
         (DENY, "worker-lost", 500)
@@ -171,8 +165,8 @@ def test_what_was_in_flight_is_recorded_once(make: Any) -> None:
     assert {(record["mode"], record["method"], record["endpoint"]) for record in records} == {
         ("terminate", "GET", "api")
     }
-    until(lambda: not set(victims) & set(workers(stack.proxy)))
-    until(lambda: readyz_or_none(stack.proxy) == {"wanted": 2, "up": 2})
+    wait_for(lambda: not set(victims) & set(workers(stack.proxy)))
+    wait_for(lambda: readyz_or_none(stack.proxy) == {"wanted": 2, "up": 2})
     time.sleep(0.3)
     assert stack.proxy.decisions(wait=0.1, count=1) == []
 
@@ -213,14 +207,14 @@ def test_a_stream_of_a_killed_worker_has_its_end(relayed: Any, kind: str) -> Non
         victims = workers(proxy)
         for pid in victims:
             os.kill(pid, signal.SIGKILL)
-        until(lambda: not set(victims) & set(workers(proxy)))
-        until(lambda: any(record["event"] == END for record in proxy.records()))
+        wait_for(lambda: not set(victims) & set(workers(proxy)))
+        wait_for(lambda: any(record["event"] == END for record in proxy.records()))
     end = proxy.records()[-1]
     assert [record["verdict"] for record in opened] == ["allow"]
     same = ("id", "mode", "endpoint", "host", "assurance", "verdict", "status")
     assert {name: end[name] for name in same} == {name: opened[0][name] for name in same}
     assert end["labels"] == ["ended-by-proxy"]
-    until(lambda: readyz_or_none(proxy) == {"wanted": 2, "up": 2})
+    wait_for(lambda: readyz_or_none(proxy) == {"wanted": 2, "up": 2})
 
 
 def test_reload_is_all_or_none(make: Any) -> None:
@@ -313,7 +307,7 @@ def test_reloads_under_load(make: Any) -> None:
                 toggle(settings)
             (stack.proxy.folder / "grantproxy.yaml").write_text(json.dumps(settings))
             stack.proxy.process.send_signal(signal.SIGHUP)
-            until(lambda before=before: told(stack.proxy) > before)
+            wait_for(lambda before=before: told(stack.proxy) > before)
     finally:
         stop.set()
         for thread in threads:
@@ -343,12 +337,12 @@ def test_a_changed_file_reloads_all(make: Any) -> None:
     good = grant.read_text()
     for number, text in enumerate((good.replace("route: /info\n", "route: /info-no-more\n"), good), 1):
         grant.write_text(text)
-        until(lambda number=number: told(stack.proxy) == number)
+        wait_for(lambda number=number: told(stack.proxy) == number)
         assert set(ask_all(stack, 32)) == {200 if text is good else 403}
         victim = workers(stack.proxy)[0]
         os.kill(victim, signal.SIGKILL)
-        until(lambda victim=victim: victim not in workers(stack.proxy))
-        until(lambda: readyz_or_none(stack.proxy) == {"wanted": 2, "up": 2})
+        wait_for(lambda victim=victim: victim not in workers(stack.proxy))
+        wait_for(lambda: readyz_or_none(stack.proxy) == {"wanted": 2, "up": 2})
 
 
 def test_a_rotated_log(make: Any) -> None:
@@ -376,10 +370,10 @@ def test_the_end(make: Any, count: int) -> None:
         clients = [exits.enter_context(stack.open("base")) for _ in range(8)]
         for client in clients:
             client.send(stack.get("base"))
-        until(lambda: len(stack.upstream.requests) == 8)
+        wait_for(lambda: len(stack.upstream.requests) == 8)
         for _ in range(count):
             stack.proxy.process.send_signal(signal.SIGTERM)
-            until(lambda: refused(stack))
+            wait_for(lambda: refused(stack))
         if count == 1:
             release.set()
         statuses = {client.read().status for client in clients}
@@ -408,13 +402,13 @@ def test_the_signals_of_a_terminal_count_once(make: Any) -> None:
     group = [stack.proxy.process.pid, *workers(stack.proxy)]
     for pid in group:
         os.kill(pid, signal.SIGHUP)
-    until(lambda: told(stack.proxy) == 1)
+    wait_for(lambda: told(stack.proxy) == 1)
     with stack.open("base") as client:
         client.send(stack.get("base"))
-        until(lambda: len(stack.upstream.requests) == 1)
+        wait_for(lambda: len(stack.upstream.requests) == 1)
         for pid in group:
             os.kill(pid, signal.SIGINT)
-        until(lambda: refused(stack))
+        wait_for(lambda: refused(stack))
         time.sleep(0.2)
         assert stack.proxy.process.poll() is None
         release.set()
@@ -431,12 +425,12 @@ def test_workers_do_not_outlive_their_supervisor(make: Any) -> None:
     pids = workers(stack.proxy)
     with stack.open("base") as client:
         client.send(stack.get("base"))
-        until(lambda: len(stack.upstream.requests) == 1)
+        wait_for(lambda: len(stack.upstream.requests) == 1)
         stack.proxy.process.kill()
-        until(lambda: refused(stack))
+        wait_for(lambda: refused(stack))
         release.set()
         assert client.read().status == 200
-    until(lambda: not any(psutil.pid_exists(pid) for pid in pids))
+    wait_for(lambda: not any(psutil.pid_exists(pid) for pid in pids))
     assert [record["verdict"] for record in stack.proxy.decisions()] == ["allow"]
     stack.proxy.verify()
     stack.proxy.process.wait()
@@ -462,7 +456,7 @@ def test_workers_that_end_at_once_end_the_program(make: Any) -> None:
                 os.kill(pid, signal.SIGKILL)
         return stack.proxy.process.poll() is not None
 
-    until(kill, 60)
+    wait_for(kill)
     assert stack.proxy.process.returncode == 1
     assert "as soon as it began; the program ends" in stack.proxy.output()
     stack.proxy.start()

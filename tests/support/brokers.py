@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from support.running import MemoryLog
+from support.waits import HANG_SECONDS
 
 from addons.audit import Audit
 from addons.chain import chain
@@ -167,7 +168,7 @@ class Running:
         reader, writer = await asyncio.open_connection(*self.address)
         try:
             writer.write(data)
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(HANG_SECONDS):
                 return await reader.read()
         finally:
             writer.close()

@@ -108,7 +108,7 @@ class Client:
         """Whether the peer closes the connection without sending anything more."""
         if self.pending:
             return False
-        self.socket.settimeout(2)
+        self.socket.settimeout(25)  # less than what ends by itself
         try:
             return self.socket.recv(1) == b""
         except (ConnectionResetError, ssl.SSLError):

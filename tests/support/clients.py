@@ -78,7 +78,7 @@ class World:
 
     def fronts(self) -> set[str]:
         """The ways by which requests came since the last call."""
-        return {record["mode"] for record in self.proxy.decisions(wait=5.0) if record["verdict"] == "allow"}
+        return {record["mode"] for record in self.proxy.decisions() if record["verdict"] == "allow"}
 
 
 def told_by(proxy: Proxy, *arguments: str) -> dict[str, str]:

@@ -46,16 +46,6 @@ class Stream:
         """End the connection as TLS does."""
         self.writer.close()
 
-    async def ended(self) -> bool:
-        """Whether the client ends the connection within a second, sending nothing more."""
-        try:
-            async with asyncio.timeout(1):
-                return await self.reader.read(1) == b""
-        except (ConnectionError, ssl.SSLError):
-            return True
-        except TimeoutError:
-            return False
-
 
 type Script = Callable[[Stream], Awaitable[None]]
 

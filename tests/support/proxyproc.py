@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 import pytest
 from jsonschema import Draft202012Validator
 from support.client import Answer, Client
+from support.waits import HANG_SECONDS
 
 ROOT = Path(__file__).resolve().parents[2]
 _SCHEMA = ROOT / "proxy" / "decisionlog" / "record.schema.json"
@@ -190,7 +191,7 @@ class Proxy:
         self._offset += len(data)
         return self._parse(data)
 
-    def decisions(self, *, wait: float = 2.0, count: int = 1) -> list[dict[str, Any]]:
+    def decisions(self, *, wait: float = HANG_SECONDS, count: int = 1) -> list[dict[str, Any]]:
         """The decision records (allow or deny) since the last call, waiting for `count` of them."""
         found: list[dict[str, Any]] = []
         deadline = time.monotonic() + wait

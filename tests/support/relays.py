@@ -12,6 +12,7 @@ from support.certificates import Certificates
 from support.client import Client
 from support.proxyproc import Proxy, address
 from support.upstream import DarkPort, Upstream
+from support.waits import HANG_SECONDS, wait_for
 
 from grants.addresses import is_address, is_inside
 from grants.canonical import parse_authority
@@ -149,10 +150,10 @@ class TlsPort(DarkPort):
         raise NotImplementedError
 
 
-def records(proxy: Proxy, count: int, *, wait: float = 5.0) -> list[dict[str, Any]]:
+def records(proxy: Proxy, count: int) -> list[dict[str, Any]]:
     """The next `count` records of any kind, and no more than those within a moment."""
     found: list[dict[str, Any]] = []
-    deadline = time.monotonic() + wait
+    deadline = time.monotonic() + HANG_SECONDS
     while len(found) < count and time.monotonic() < deadline:
         found += proxy.new_records()
         time.sleep(0.01)
@@ -162,15 +163,13 @@ def records(proxy: Proxy, count: int, *, wait: float = 5.0) -> list[dict[str, An
 
 def settle(proxy: Proxy) -> None:
     """Wait until every stream that was opened has its end record, and forget what was recorded."""
-    deadline = time.monotonic() + 5
-    while True:
+
+    def left() -> set[str]:
         every = [json.loads(line) for line in proxy.log.read_bytes().splitlines()]
         opened = {r["id"] for r in every if r["event"] == "broker_request_allow" and r["assurance"] != "semantic"}
-        left = opened - {r["id"] for r in every if r["event"] == "broker_request_end"}
-        if not left:
-            break
-        assert time.monotonic() < deadline, f"no end of {left}"
-        time.sleep(0.02)
+        return opened - {r["id"] for r in every if r["event"] == "broker_request_end"}
+
+    wait_for(lambda: not left())
     proxy.new_records()
 
 

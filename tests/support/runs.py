@@ -5,8 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -117,14 +116,6 @@ class Runs:
         file.write_text(text)
         file.chmod(0o755)
         return f"./{name}"
-
-
-def wait_for(found: Callable[[], object], seconds: float = 30.0) -> None:
-    """Wait until something is so."""
-    deadline = time.monotonic() + seconds
-    while not found():
-        assert time.monotonic() < deadline, "it did not come"
-        time.sleep(0.02)
 
 
 def alive(pid: int) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 from support.running import Running
+from support.waits import HANG_SECONDS
 
 
 @dataclass
@@ -24,7 +25,7 @@ class Talk:
 
     async def answer(self) -> tuple[int, bytes, bytes]:
         """Status, head and body of the next answer."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANG_SECONDS):
             head = await self.reader.readuntil(b"\r\n\r\n")
             length = 0
             for line in head.split(b"\r\n"):
@@ -39,13 +40,13 @@ class Talk:
 
     async def flood(self) -> None:
         """Send on until the proxy objects."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(HANG_SECONDS):
             while True:
                 await self.send(b"x" * 65536)
 
     async def rest(self) -> bytes:
         """Everything until the proxy ends the connection."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANG_SECONDS):
             try:
                 return await self.reader.read()
             except (ConnectionError, ssl.SSLError):

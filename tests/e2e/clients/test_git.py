@@ -71,7 +71,7 @@ def test_a_box(boxed: World, repository: str) -> None:
     git(boxed, "config", "--global", "credential.helper", HELPER)
     git(boxed, "clone", "-q", f"https://git.example/{repository}", "work")
     assert (boxed.home / "work" / "README").exists()
-    assert {record["box"] for record in boxed.proxy.decisions(wait=5.0) if record["verdict"] == "allow"} == {"agent-1"}
+    assert {record["box"] for record in boxed.proxy.decisions() if record["verdict"] == "allow"} == {"agent-1"}
 
 
 def test_without_a_credential_git_is_told(world: World, repository: str) -> None:

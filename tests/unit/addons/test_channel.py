@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Coroutine
 
 import pytest
+from support.waits import HANG_SECONDS
 
 from addons.front.channel import Channel
 from addons.front.reader import RequestReader
@@ -49,7 +50,7 @@ def run(work: Coroutine[None, None, None]) -> None:
     """Run a test's coroutine, bounded."""
 
     async def bounded() -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANG_SECONDS):
             await work
 
     asyncio.run(bounded())

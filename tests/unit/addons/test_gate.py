@@ -4,13 +4,15 @@ import asyncio
 from collections.abc import Coroutine
 from contextlib import suppress
 
+from support.waits import HANG_SECONDS
+
 from addons.gate import Gate
 from proxy.tasks import spawn
 
 
 def run(work: Coroutine[None, None, None]) -> None:
     async def bounded() -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(HANG_SECONDS):
             await work
 
     asyncio.run(bounded())

@@ -11,6 +11,7 @@ import trustme
 from mitmproxy.connection import Client
 from mitmproxy.options import Options
 from mitmproxy.proxy.context import Context
+from support.waits import HANG_SECONDS
 
 from addons.exchange import Arrival, Exchange
 from addons.front.channel import Channel
@@ -164,7 +165,7 @@ def test_a_client_that_stays_is_left_soon(monkeypatch: pytest.MonkeyPatch) -> No
         client = Scripted()
         layer = Asking(context(), Limits())
         layer.client = client
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(HANG_SECONDS):
             await layer._linger()
         assert client.done == ["finish"]
 

@@ -16,6 +16,7 @@ from support.certificates import Certificates, make_certificates
 from support.running import SECRET, FixedVault, MemoryLog, Running, running
 from support.talk import FrontFactory, base, both, raw, tunnel
 from support.upstream import CLOSE, HANG, DarkPort, Upstream, answer
+from support.waits import HANG_SECONDS
 
 from addons.audit import Audit
 from addons.boxes import Box, Boxes, take_token
@@ -141,7 +142,7 @@ def test_single_events_arrive_as_they_are_sent(run: Run, upstream: Upstream, fro
             assert b"Transfer-Encoding: chunked" in await talk.reader.readuntil(b"\r\n\r\n")
             for index, gate in enumerate(gates):
                 gate.set()
-                async with asyncio.timeout(5):
+                async with asyncio.timeout(HANG_SECONDS):
                     assert await talk.reader.readexactly(14) == b"9\r\ndata: %d\n\n\r\n" % index
             assert await talk.reader.readexactly(5) == b"0\r\n\r\n"
             upstream.handler = lambda _request: answer()

@@ -14,6 +14,7 @@ from support.certificates import Certificates
 from support.running import DEFAULT, SECRET, Running, operation, running
 from support.talk import FrontFactory, base, both, raw
 from support.upstream import HANG, Upstream, answer
+from support.waits import until
 
 from addons.front.inbox import Inbox
 from addons.front.layer import Limits
@@ -53,12 +54,6 @@ def run(tmp_path: Path, upstream: Upstream, certificates: Certificates) -> Calla
         asyncio.run(main())
 
     return go
-
-
-async def until(done: Callable[[], bool], seconds: float = 10) -> None:
-    async with asyncio.timeout(seconds):
-        while not done():  # noqa: ASYNC110 - what is waited for has no event
-            await asyncio.sleep(0.01)
 
 
 def unsent(proxy: Running) -> Unsent:
@@ -172,7 +167,7 @@ def test_a_place_is_free_only_when_the_answer_is_sent(run: Callable[..., None], 
     """A connection that has ended keeps its place for as long as its answer is held; a silent client is cut off."""
 
     async def work(proxy: Running) -> None:
-        unsent(proxy).patience = 0.6
+        unsent(proxy).patience = 3600
         upstream.handler = lambda _request: BIG
         loop = asyncio.get_running_loop()
         async with slow_reader(proxy) as sock:
@@ -180,9 +175,9 @@ def test_a_place_is_free_only_when_the_answer_is_sent(run: Callable[..., None], 
             await until(lambda: unsent(proxy).held > LARGE // 2)
             async with raw(proxy.base) as other:
                 assert await other.rest() == b""
-            began = loop.time()
+            assert proxy.listeners.open == 1
+            unsent(proxy).patience = 0.2
             await until(lambda: proxy.listeners.open == 0)
-            assert 0.2 < loop.time() - began < 3
             assert unsent(proxy).held == 0
 
     run(work, clients=1, grant=LARGE_GRANT)
@@ -225,7 +220,7 @@ def test_a_slow_but_steady_reader_gets_its_whole_answer(
             began, total = loop.time(), 0
             while total < size:
                 piece = await loop.sock_recv(sock, 65536)
-                assert piece, f"cut after {total} bytes, {loop.time() - began:.1f} s"
+                assert piece, f"cut after {total} bytes"
                 total += len(piece)
                 await asyncio.sleep(0.015)
             assert loop.time() - began > 1
@@ -243,11 +238,9 @@ def test_too_little_is_as_good_as_nothing(run: Callable[..., None], upstream: Up
         async with slow_reader(proxy, 65536) as sock:
             await loop.sock_sendall(sock, GET % host(proxy))
             await until(lambda: proxy.listeners.open == 1)
-            began = loop.time()
             while proxy.listeners.open:
                 await loop.sock_recv(sock, 65536)
                 await asyncio.sleep(0.02)
-            assert loop.time() - began < 3
 
     run(work, grant=LARGE_GRANT)
 
@@ -437,9 +430,7 @@ def test_hurry_ends_the_wait(run: Callable[..., None], upstream: Upstream) -> No
             await until(lambda: len(upstream.requests) == 1)
             hurry, loop = asyncio.Event(), asyncio.get_running_loop()
             loop.call_later(0.2, hurry.set)
-            began = loop.time()
-            await proxy.listeners.close(30, hurry)
-            assert loop.time() - began < 3
+            await proxy.listeners.close(3600, hurry)
         assert [r.reason for r in proxy.log.records] == [Reason.SHUTDOWN]
         assert not [r for r in proxy.log.records if r.labels == (EndedBy.CLIENT,)]
 

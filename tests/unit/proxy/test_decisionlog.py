@@ -21,6 +21,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.waits import wait_for
 
 from addons.ports import LogUnavailable
 from addons.record import EndedBy, Event, Mode, Record, Signal
@@ -84,13 +85,6 @@ def _broken(*files: Path, heads: tuple[str, ...] = ()) -> Broken:
     verdict = verify(files, heads=heads)
     assert isinstance(verdict, Broken), verdict
     return verdict
-
-
-def _until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert condition()
 
 
 # what a line is
@@ -512,7 +506,7 @@ def test_an_idle_log_notices_that_its_file_is_gone(path: Path, opened: Open, mon
     monkeypatch.setattr(writer_module, "_PROBE_SECONDS", 0.0)
     log = opened(path)
     path.unlink()
-    _until(lambda: log.writable and path.exists())
+    wait_for(lambda: log.writable and path.exists())
 
 
 def test_a_followed_log_is_read_over_a_rotation(path: Path, opened: Open) -> None:
@@ -695,16 +689,15 @@ def test_a_failed_lock_refuses(path: Path, opened: Open, monkeypatch: pytest.Mon
 
 
 def test_a_lock_that_is_held_refuses_soon(path: Path, opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program that keeps the file's lock does not keep ours: it is refused after a second, and then at once."""
+    """A program that keeps the file's lock does not keep ours: it is refused after a moment, and then at once."""
     monkeypatch.setattr(writer_module, "_PROBE_SECONDS", 0.0)
     log = opened(path)
     with path.open("rb") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
-        for longest in (1.5, 0.04):
-            began = time.monotonic()
+        for seconds in (0.1, 3600):
+            monkeypatch.setattr(writer_module, "_LOCK_SECONDS", seconds)
             with pytest.raises(LogUnavailable, match="another program holds its lock"):
                 log.write(ALLOW)
-            assert time.monotonic() - began < longest
         assert not log.writable
         monkeypatch.setattr(writer_module, "_LOCK_SECONDS_AT_START", 0.01)
         with pytest.raises(StartRefused, match="another program holds its lock"):
@@ -741,7 +734,7 @@ def test_the_keeper_outlives_every_error(
     log = opened(path, Sync.INTERVAL)
     log.write(ALLOW)
     assert seen.wait(10)
-    _until(lambda: log._sync_failed)
+    wait_for(lambda: log._sync_failed)
     broken = False
     log.write(ALLOW)
     assert synced.wait(10)
@@ -895,11 +888,11 @@ def test_interval_syncs_in_a_thread(path: Path, opened: Open, monkeypatch: pytes
     log = opened(path, Sync.INTERVAL)
 
     log.write(ALLOW)
-    _until(lambda: bool(threads))
+    wait_for(lambda: bool(threads))
     assert set(threads) == {"decision-log"}
     fail.set()
     log.write(ALLOW)
-    _until(lambda: not log.writable)
+    wait_for(lambda: not log.writable)
     with pytest.raises(LogUnavailable):
         log.write(ALLOW)
     fail.clear()
@@ -1037,14 +1030,13 @@ def _drained(descriptor: int, until: int) -> bytes:
     return data
 
 
-def _fill_stream(log: StreamLog, record: Record) -> tuple[int, float]:
-    """How many records went through until the reader took no more, and the seconds until the refusal."""
+def _fill_stream(log: StreamLog, record: Record) -> int:
+    """How many records went through until the reader took no more."""
     for written in range(10_000):
-        began = time.monotonic()
         try:
             log.write(record)
         except LogUnavailable:
-            return written, time.monotonic() - began
+            return written
     pytest.fail("nothing is refused")
 
 
@@ -1068,12 +1060,10 @@ def test_a_reader_that_stalls_refuses_soon(
         monkeypatch.setattr(stream_module, "_opened_again", lambda descriptor: None)
     reader, end = pair()
     log = StreamLog(end)
-    written, took = _fill_stream(log, record)
-    assert took < 0.5
-    began = time.monotonic()
+    written = _fill_stream(log, record)
+    monkeypatch.setattr(stream_module, "_WAIT_SECONDS", 3600)
     with pytest.raises(LogUnavailable, match="its reader takes nothing"):
         log.write(record)
-    assert time.monotonic() - began < 0.04
     assert os.get_blocking(end)
     assert written > 1
     target = tmp_path / "out"
@@ -1095,7 +1085,7 @@ def test_a_terminal_that_was_stopped_refuses_soon() -> None:
     """A terminal that takes nothing does not hold the loop either."""
     main, end = os.openpty()
     log = StreamLog(end)
-    assert _fill_stream(log, ALLOW)[1] < 0.5
+    assert _fill_stream(log, ALLOW) > 1
     log.close()
     os.close(main)
     os.close(end)

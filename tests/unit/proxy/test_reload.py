@@ -1,12 +1,13 @@
 """Reloads: one at a time, none forgotten, and whatever goes wrong changes nothing."""
 
 import asyncio
-import time
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.waits import HANG_SECONDS, until
 
 from grants.problems import Invalid, Problem
 from proxy.reload import Outcome, ReloadRefused, Reloads
@@ -93,12 +94,13 @@ def test_one_at_a_time_and_none_forgotten() -> None:
     """Requests during a reload become one reload behind it; the loop goes on meanwhile."""
     running = most = 0
     loads: list[int] = []
+    gate = threading.Event()
 
     def load() -> Settings:
         nonlocal running, most
         running += 1
         most = max(most, running)
-        time.sleep(0.1)
+        assert gate.wait(HANG_SECONDS), "the loop is held"
         running -= 1
         loads.append(1)
         return replace(SETTINGS, state=Path(str(len(loads))))
@@ -107,13 +109,12 @@ def test_one_at_a_time_and_none_forgotten() -> None:
         some, applied, _ = reloads(load)
         task = asyncio.get_running_loop().create_task(some.run())
         some.request()
-        await asyncio.sleep(0.03)
-        before = asyncio.get_running_loop().time()
-        await asyncio.sleep(0.01)
-        assert asyncio.get_running_loop().time() - before < 0.08
+        await until(lambda: running == 1)
         for _ in range(5):
             some.request()
-        await asyncio.sleep(0.4)
+        gate.set()
+        await until(lambda: len(applied) == 2)
+        await asyncio.sleep(0.1)
         task.cancel()
         await asyncio.wait([task])
         assert [str(settings.state) for settings in applied] == ["1", "2"]

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
+from support.waits import HANG_SECONDS
 
 from proxy import watch
 from proxy.watch import Watch, named_by, stamp
@@ -84,7 +85,7 @@ def test_it_runs_until_cancelled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         await asyncio.sleep(0.1)
         assert not changed.is_set()
         file.write_text("other")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(HANG_SECONDS):
             await changed.wait()
         task.cancel()
         await asyncio.wait([task])

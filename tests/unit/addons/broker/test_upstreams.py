@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from support.brokers import ENVIRONMENT, Answer, Got, Running, brokers, reply
 from support.certificates import make_certificates
+from support.waits import until
 
 from addons.broker.inference import InferencePart
 from addons.record import TlsCause
@@ -68,11 +69,6 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 async def ask(broker: Running, method: str, path: str, questions: int = 1) -> Answer:
     body: Any = {"model": "m", "state": 1, "questions": {f"q{number}": QUESTION for number in range(questions)}}
     return await broker.ask(method, path, body=body if method == "POST" else None)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    while not condition():  # noqa: ASYNC110 - it is a list that grows
-        await asyncio.sleep(0.01)
 
 
 def answer(got: Got) -> list[Any]:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import trustme
 from support.peer import Peer, Stream
+from support.waits import until
 
 from addons.ports import UpstreamFailed
 from addons.record import TlsCause
@@ -66,15 +67,6 @@ async def failure(
 def block() -> None:
     """Keep the event loop from seeing anything while bytes cross the loopback."""
     time.sleep(0.01)
-
-
-async def emptied(pool: Pool) -> bool:
-    """Whether every connection ends within a second."""
-    for _ in range(100):
-        if pool.open_connections == 0:
-            return True
-        await asyncio.sleep(0.01)
-    return False
 
 
 def always(*pieces: bytes) -> Callable[[Stream], Coroutine[Any, Any, None]]:
@@ -209,7 +201,7 @@ def test_reuse(
             assert len(peer.requests) == 3
             assert len(peer.streams) == pool.dialled == connections
             await pool.close()
-            assert await emptied(pool)
+            await until(lambda: pool.open_connections == 0)
 
     drive(scenario())
 
@@ -291,7 +283,7 @@ def test_refused_answer_closes_at_once(
             pool = Pool()
             client = client_of(peer, trust, pool)
             assert await failure(client, get(client.origin)) == (rule, reason, 502)
-            assert await emptied(pool)
+            await until(lambda: pool.open_connections == 0)
             assert len(peer.requests) == 1
 
     drive(scenario())
@@ -355,7 +347,7 @@ def test_end_of_connection(
             else:
                 assert (await send(client, request)).body == body
             assert len(peer.requests) == 1
-            assert await emptied(pool)
+            await until(lambda: pool.open_connections == 0)
 
     drive(scenario())
 
@@ -376,7 +368,7 @@ def test_early_answer(drive: Drive, server_tls: ssl.SSLContext, trust: Trust) ->
             response = await send(client, get(client.origin, b"POST", body=bytes(32 << 20)))
             assert response.status == 413
             assert pool.idle_connections == 0
-            assert await emptied(pool)
+            await until(lambda: pool.open_connections == 0)
 
     drive(scenario())
 
@@ -393,7 +385,7 @@ def test_stale_connection_seen_by_the_loop(drive: Drive, server_tls: ssl.SSLCont
             client = client_of(peer, trust, pool)
             for _ in range(3):
                 assert (await send(client, get(client.origin, b"POST", body=b"x"))).status == 200
-                assert await emptied(pool)
+                await until(lambda: pool.open_connections == 0)
             assert len(peer.streams) == len(peer.requests) == 3
 
     drive(scenario())
@@ -507,11 +499,9 @@ def test_total_deadline(drive: Drive, server_tls: ssl.SSLContext, trust: Trust, 
         async with Peer(server_tls, once(*([data] if data else []))) as peer:
             pool = Pool()
             client = client_of(peer, trust, pool)
-            started = time.monotonic()
             words = await failure(client, get(client.origin), within=0.15)
             assert words == (Rule.UPSTREAM_ERROR, Reason.TIMEOUT, 504)
-            assert 0.1 < time.monotonic() - started < 2
-            assert await emptied(pool)
+            await until(lambda: pool.open_connections == 0)
 
     drive(scenario())
 
@@ -524,22 +514,20 @@ def test_deadline_of_a_later_exchange(drive: Drive, server_tls: ssl.SSLContext, 
             await stream.request()
             await stream.send(HELLO)
             await stream.request()
-            await asyncio.sleep(0.3)
+            await asyncio.sleep(2.1)
             await stream.send(HELLO)
             await stream.request()
-            await asyncio.sleep(5)
+            await asyncio.sleep(3600)
 
         async with Peer(server_tls, script) as peer:
             client = client_of(peer, trust)
-            await send(client, get(client.origin), within=0.2)
-            await send(client, get(client.origin), within=5)
-            started = time.monotonic()
+            await send(client, get(client.origin), within=2)
+            await send(client, get(client.origin), within=3600)
             assert await failure(client, get(client.origin), within=0.1) == (
                 Rule.UPSTREAM_ERROR,
                 Reason.TIMEOUT,
                 504,
             )
-            assert time.monotonic() - started < 1
             assert len(peer.streams) == 1
 
     drive(scenario())
@@ -563,21 +551,19 @@ def test_dripping_answer(drive: Drive, server_tls: ssl.SSLContext, trust: Trust)
     drive(scenario())
 
 
-@pytest.mark.parametrize("timeouts", [pytest.param((0.1, 5.0), id="connect"), pytest.param((5.0, 0.1), id="total")])
+@pytest.mark.parametrize("timeouts", [pytest.param((0.1, 3600), id="connect"), pytest.param((3600, 0.1), id="total")])
 def test_connect_deadline(drive: Drive, trust: Trust, timeouts: tuple[float, float]) -> None:
     """A handshake that does not end is cut at the deadline to connect, or of the whole."""
 
     async def scenario() -> None:
         async def mute(stream: Stream) -> None:
-            await asyncio.sleep(5)
+            await asyncio.sleep(3600)
 
         async with Peer(None, mute) as peer:
             pool = Pool()
             client = client_of(peer, trust, pool, connect_timeout=timeouts[0])
-            started = time.monotonic()
             words = await failure(client, get(client.origin), within=timeouts[1])
             assert words == (Rule.UPSTREAM_ERROR, Reason.TIMEOUT, 504)
-            assert time.monotonic() - started < 2
             assert pool.open_connections == 0
 
     drive(scenario())
@@ -611,7 +597,7 @@ def test_cancelled(drive: Drive, server_tls: ssl.SSLContext, trust: Trust, after
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            assert await emptied(pool)
+            await until(lambda: pool.open_connections == 0)
 
     drive(scenario())
 

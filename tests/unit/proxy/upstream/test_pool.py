@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from support.peer import Peer, Stream
+from support.waits import until
 
 from addons.ports import UpstreamFailed
 from grants.decision import Reason
@@ -52,14 +53,6 @@ class Gate:
         while await stream.request():
             await self.opened.wait()
             await stream.send(HELLO)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    for _ in range(300):
-        if condition():
-            return
-        await asyncio.sleep(0.005)
-    pytest.fail("it did not come to that")
 
 
 def test_reused_by_all_clients(drive: Drive, server_tls: ssl.SSLContext, trust: Trust) -> None:

@@ -15,6 +15,7 @@ from typing import Any, Self
 import psutil
 import pytest
 from support.peer import Peer, Stream
+from support.waits import until
 
 from addons.ports import UpstreamFailed
 from addons.streams import ResponseHead
@@ -82,15 +83,6 @@ TIMEOUT = (Rule.UPSTREAM_ERROR, Reason.TIMEOUT, 504)
 def block() -> None:
     """Keep the event loop from seeing anything while bytes cross the loopback."""
     time.sleep(0.01)
-
-
-async def emptied(pool: Pool) -> bool:
-    """Whether every connection ends within a second."""
-    for _ in range(100):
-        if pool.open_connections == 0:
-            return True
-        await asyncio.sleep(0.01)
-    return False
 
 
 def always(*pieces: bytes) -> Callable[[Stream], Coroutine[Any, Any, None]]:
@@ -232,7 +224,7 @@ def test_body_is_what_was_announced(drive: Drive, tls: Tls, length: int, written
                 assert await reason_of(stream.write(written)) == FAULT
             assert await reason_of(stream.head()) == FAULT
             await stream.close()
-            assert await emptied(pool)
+            await until(lambda: pool.open_connections == 0)
 
     drive(scenario())
 
@@ -394,7 +386,8 @@ def test_end_of_connection(drive: Drive, tls: Tls, then: str, data: bytes, body:
                 assert await reason_of(stream.read()) == INCOMPLETE
                 assert await reason_of(stream.read()) == INCOMPLETE
             await stream.close()
-            assert await emptied(pool) or data is HELLO
+            if data is not HELLO:
+                await until(lambda: pool.open_connections == 0)
 
     drive(scenario())
 
@@ -428,7 +421,7 @@ def test_refused_head(drive: Drive, tls: Tls, data: bytes, reason: Reason) -> No
         async with Peer(tls[0], once(data)) as peer:
             stream = await start(client_of(peer, tls[1], pool))
             assert (await reason_of(stream.head()))[1] is reason
-            assert await emptied(pool)
+            await until(lambda: pool.open_connections == 0)
             assert (await reason_of(stream.read()))[1] is reason
             await stream.close()
 
@@ -454,7 +447,7 @@ def test_refused_chunk(drive: Drive, tls: Tls, data: bytes) -> None:
             await stream.head()
             assert (await stream.read())[:5] == b"hello"
             assert await reason_of(body_of(stream)) == (Rule.UPSTREAM_ERROR, Reason.MALFORMED, 502)
-            assert await emptied(pool)
+            await until(lambda: pool.open_connections == 0)
             await stream.close()
 
     drive(scenario())
@@ -769,7 +762,7 @@ def test_early_answer(drive: Drive, tls: Tls, ends: bool) -> None:
             # What nobody takes is dropped, so that the one who sends comes to an end too.
             await task
             await stream.close()
-            assert await emptied(pool)
+            await until(lambda: pool.open_connections == 0)
 
     drive(scenario())
 
@@ -853,7 +846,7 @@ def test_answer_complete_before_the_request(drive: Drive, tls: Tls) -> None:
             await stream.write(b"abc")
             await stream.finish()
             await stream.close()
-            assert await emptied(pool)
+            await until(lambda: pool.open_connections == 0)
 
     drive(scenario())
 
@@ -879,7 +872,7 @@ def test_stray_bytes_before_close(drive: Drive, tls: Tls) -> None:
             stream = await start(client_of(peer, tls[1], pool))
             await stream.head()
             go.set()
-            assert await emptied(pool)
+            await until(lambda: pool.open_connections == 0)
             assert await body_of(stream) == b"hello"
             await stream.close()
             assert pool.idle_connections == 0
@@ -903,7 +896,7 @@ def test_closed_by_the_peer_while_idle(drive: Drive, tls: Tls, unread: bool) -> 
                 await stream.close()
                 await asyncio.sleep(0.02)
             assert len(peer.streams) == 2
-            assert await emptied(pool)
+            await until(lambda: pool.open_connections == 0)
 
     drive(scenario())
 
@@ -947,7 +940,7 @@ def test_no_place(drive: Drive, tls: Tls) -> None:
             await stream.close()
             third = await start(client)
             await third.close()
-            assert await emptied(pool)
+            await until(lambda: pool.open_connections == 0)
 
     drive(scenario())
 
@@ -1015,7 +1008,7 @@ def test_idle_upstream(drive: Drive, tls: Tls) -> None:
             # Nobody waits for the upstream: the clock stands still.
             await asyncio.sleep(0.4)
             assert await reason_of(stream.read()) == TIMEOUT
-            assert await emptied(pool)
+            await until(lambda: pool.open_connections == 0)
             await stream.close()
 
     drive(scenario())
@@ -1038,7 +1031,7 @@ def test_idle_before_the_answer(drive: Drive, tls: Tls, waits: str) -> None:
             else:
                 assert await reason_of(stream.write(b"x" * 64 * MEGABYTE)) == TIMEOUT
             await stream.close()
-            assert await emptied(client._pool)
+            await until(lambda: client._pool.open_connections == 0)
 
     drive(scenario())
 
@@ -1067,7 +1060,7 @@ def test_lost_before_the_answer(drive: Drive, tls: Tls) -> None:
             for work in (stream.head(), stream.read(), stream.write(b"x"), stream.write(b"y" * 1000)):
                 assert await reason_of(work) == INCOMPLETE
             await stream.close()
-            assert await emptied(pool)
+            await until(lambda: pool.open_connections == 0)
 
     drive(scenario())
 
@@ -1110,7 +1103,7 @@ def test_cancelled(drive: Drive, tls: Tls, where: str) -> None:
                 assert not stream._waiters
                 await stream.close()
                 assert stream._timer is None
-            assert await emptied(pool)
+            await until(lambda: pool.open_connections == 0)
         assert len(asyncio.all_tasks()) == tasks
 
     drive(scenario())
@@ -1130,7 +1123,7 @@ def test_cancelled_at_any_turn_of_opening(drive: Drive, tls: Tls) -> None:
                 task.cancel()
                 with suppress(asyncio.CancelledError):
                     await (await task).close()
-                assert await emptied(pool)
+                await until(lambda: pool.open_connections == 0)
         assert psutil.Process().num_fds() < 200
 
     drive(scenario())
@@ -1182,7 +1175,7 @@ def test_descriptors_stay_flat(drive: Drive, tls: Tls) -> None:
                     stream = await start(client)
                     assert await stream.read() == b"hello"
                     await stream.close()
-                assert await emptied(pool)
+                await until(lambda: pool.open_connections == 0)
                 await asyncio.sleep(0.05)
                 counts.append(psutil.Process().num_fds())
             assert counts[2] <= counts[0] + 2
@@ -1222,7 +1215,7 @@ def test_upgrade(drive: Drive, tls: Tls, connection: Fields) -> None:
             assert sent.lower().count(b"upgrade: websocket\r\n") == 1
             assert b"Content-Length" not in sent
             await stream.close()
-            assert await emptied(pool)
+            await until(lambda: pool.open_connections == 0)
 
     drive(scenario())
 
@@ -1289,7 +1282,7 @@ def test_end_of_an_upgraded_stream(drive: Drive, tls: Tls, then: str) -> None:
             else:
                 assert await reason_of(stream.read()) == INCOMPLETE
             await stream.close()
-            assert await emptied(pool)
+            await until(lambda: pool.open_connections == 0)
 
     drive(scenario())
 
@@ -1351,7 +1344,7 @@ def test_both_sides_end_an_upgraded_stream(drive: Drive, tls: Tls) -> None:
             go.set()
             assert await stream.read() == b""
             await stream.close()
-            assert await emptied(pool)
+            await until(lambda: pool.open_connections == 0)
 
     drive(scenario())
 
