@@ -45,11 +45,11 @@ class FeedbackFileSink:
             try:
                 while line:
                     line = line[os.write(descriptor, line) :]
+                os.fsync(descriptor)
             except OSError:
-                # half a line would spoil the next one
+                # Half a line would spoil the next one, and one that is refused is sent again.
                 os.ftruncate(descriptor, before)
                 raise
-            os.fsync(descriptor)
         finally:
             os.close(descriptor)
 

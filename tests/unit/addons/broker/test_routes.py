@@ -2,9 +2,12 @@
 
 import asyncio
 import base64
+import errno
 import gzip
 import json
+import os
 import re
+import threading
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
@@ -639,6 +642,18 @@ def test_decisions(run: Run, script: list[bytes], status: int, reason: Reason | 
     run(work)
 
 
+def full(does: Callable[..., Any]) -> Callable[..., Any]:
+    """A call of the system that does its work and then finds that the disk is full, in the feedback's thread alone."""
+
+    def fails(*arguments: Any) -> Any:
+        done = does(*arguments)
+        if threading.current_thread() is not threading.main_thread():
+            raise OSError(errno.ENOSPC, "full")
+        return done
+
+    return fails
+
+
 def test_feedback_is_kept_or_posted_on(run: Run, tmp_path: Path) -> None:
     """A batch is one line of the file before it is answered, or is posted on as it came."""
 
@@ -664,6 +679,13 @@ def test_feedback_is_kept_or_posted_on(run: Run, tmp_path: Path) -> None:
             file = tmp_path / "state" / "feedback.jsonl"
             assert json.loads(file.read_bytes())["batch"] == body
             assert file.stat().st_mode & 0o777 == 0o600
+            kept = file.read_bytes()
+            for name in ("write", "fsync"):
+                # What is refused is sent again, so nothing of it may stay.
+                with pytest.MonkeyPatch.context() as patch:
+                    patch.setattr(os, name, full(getattr(os, name)))
+                    assert (await broker.ask("POST", "/api/feedback", body=body)).status == 503
+                assert file.read_bytes() == kept
             file.unlink()
             file.mkdir()
             assert (await broker.ask("POST", "/api/feedback", body=body)).status == 503
