@@ -29,11 +29,28 @@ class Box:
     Attributes:
         endpoints: names of the endpoints that it may use.
         tunnels: it may open opaque tunnels.
+        number: of one that was added, which no other ever has; None where the settings list it.
     """
 
     name: str
     endpoints: frozenset[str]
     tunnels: bool = False
+    number: int | None = None
+
+    @property
+    def key(self) -> str:
+        """What the box has is kept under this. A name is given again, to another box; an added box's key is not."""
+        return added_key(self.name, self.number) if self.number is not None else self.name
+
+
+def added_key(name: str, number: int) -> str:
+    """The key of an added box. No name holds a `#`."""
+    return f"{name}#{number}"
+
+
+def name_of(key: str) -> str:
+    """The name of the box that has this key."""
+    return key.partition("#")[0]
 
 
 @final

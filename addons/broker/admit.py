@@ -39,7 +39,7 @@ async def admit(
 async def admit_again(exchange: Exchange, call: Call) -> Call | None:
     """The call as it is now; None: refused."""
     box = await call.broker.boxes.find(call.token)
-    if box is None or box.name != call.box.name:
+    if box is None or box.key != call.box.key:
         exchange.deny(unknown(call.needs))
         return None
     return await _allowed(exchange, call)
@@ -58,7 +58,7 @@ async def _allowed(exchange: Exchange, call: Call) -> Call | None:
 
 
 async def _declared(broker: Broker, box: Box) -> Declaration | None:
-    report = await broker.state.report_of(box.name)
+    report = await broker.state.report_of(box.key)
     return None if report is None else report.declaration
 
 

@@ -94,7 +94,7 @@ class FountainPart:
             relay(exchange, self.service, rules)
             return
         if made is not None:
-            await call.broker.state.ready(call.box.name)
+            await call.broker.state.ready(call.box.key)
         shown = await self._whole(exchange, rules)
         if shown is None:
             return

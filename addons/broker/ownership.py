@@ -34,7 +34,7 @@ from .denials import not_own, unlearned, untold, unusable
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ownership:
-    """Asks the settings and what was learned. `own`: by the box's name, what its settings list."""
+    """Asks the settings and what was learned. `own`: by the box's key, what its settings list."""
 
     own: Mapping[str, Owned] = field(default_factory=dict)
 
@@ -46,7 +46,7 @@ class Ownership:
             texts = reading.texts
             named = [name.id for name in reading.names]
             holdings = await self._holdings(call, [*named, *texts, *map(str.lower, texts)])
-            other = foreign(reading.names, texts, call.box.name, holdings)
+            other = foreign(reading.names, texts, call.box.key, holdings)
             if other is not None:
                 exchange.deny(not_own(other.kind))
         return exchange.denial is not None
@@ -91,8 +91,8 @@ class Ownership:
         answer = self._understood(exchange, shown)
         if answer is None:
             return
-        listed = self.own.get(call.box.name, {}).get(kind, frozenset())
-        own = cut(answer, listed | await call.broker.state.owned(call.box.name, kind))
+        listed = self.own.get(call.box.key, {}).get(kind, frozenset())
+        own = cut(answer, listed | await call.broker.state.owned(call.box.key, kind))
         if own is None:
             exchange.deny(unusable("the list is in a form in which the box's own cannot be told from others'"))
             return
@@ -125,8 +125,8 @@ class Ownership:
         """Whether the id is the box's own, now or from now on."""
         holders = {held.box for held in await self._holdings(call, [identifier]) if held.kind is kind}
         if holders or not may_be_taken(identifier) or stands_in(identifier, asked):
-            return call.box.name in holders
-        return await call.broker.state.learn(call.box.name, kind, identifier)
+            return call.box.key in holders
+        return await call.broker.state.learn(call.box.key, kind, identifier)
 
     async def _holdings(self, call: Call, identifiers: Iterable[str]) -> tuple[Holding, ...]:
         """Who owns these, by the settings and by what was learned."""

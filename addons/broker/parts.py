@@ -22,14 +22,18 @@ HELD_BYTES = 32 * 1024 * 1024
 
 
 class BrokerState(Protocol):
-    """What the broker remembers. Every method raises `StateUnavailable`."""
+    """What the broker remembers of a box, by its key. Every method raises `StateUnavailable`."""
 
     async def report_of(self, box: str) -> Report | None:
         """A box's last report; None: it has never reported."""
         ...
 
     async def save_report(self, box: str, report: Report, *, at: str) -> None:
-        """Put a report in place of the last. It is durable when this returns."""
+        """Put a report in place of the last. It is durable when this returns.
+
+        Raises:
+            StateUnavailable: also where another one was put there meanwhile, so that none replaces a later one.
+        """
         ...
 
     async def visitor(self, grant: bytes, box: str) -> "Visitor | None":

@@ -75,7 +75,7 @@ async def _visitor(call: Call) -> Paid | None:
     grants = [value for name, value in call.head.fields if name.lower() == GRANT_HEADER]
     if len(grants) != 1 or not is_grant(grants[0]):
         return None
-    visitor = await call.broker.state.visitor(grants[0], call.box.name)
+    visitor = await call.broker.state.visitor(grants[0], call.box.key)
     if visitor is None or not is_principal(visitor.principal):
         return None
     opened = await visitor.credential.open()

@@ -36,7 +36,7 @@ class ReportPart:
         if isinstance(report, ReportInvalid):
             exchange.deny(bad(Reason.REPORT_INVALID, report.detail))
             return
-        at, box = self.clock(), call.box.name
-        await call.broker.state.save_report(box, report, at=at)
-        payer = call.broker.payer(box)
+        at = self.clock()
+        await call.broker.state.save_report(call.box.key, report, at=at)
+        payer = call.broker.payer(call.box.name)
         exchange.relay = json_answer(kept_answer(report.declaration, at, report.listing, report.spend, payer))

@@ -15,7 +15,7 @@ from urllib.parse import unquote_to_bytes
 from addons.boxes import Box, Boxes
 from grants.basic import decode_basic, is_basic
 from grants.broker.capabilities import Needs, Route
-from grants.broker.issued import MOST, MOST_LOOKS, Bound, Issued, may_name
+from grants.broker.issued import MOST, MOST_LOOKS, Bound, Issued, is_issued, may_name
 from grants.broker.needles import Either, Pattern, needles
 from grants.broker.search import found
 from grants.decision import Deny, Reason
@@ -41,6 +41,8 @@ async def holder(boxes: Boxes, needs: Needs, head: RequestHead, query: bytes | N
         StateUnavailable: the boxes that were added cannot be asked for.
     """
     read = candidates(head, query, anywhere=needs.route is Route.EGRESS)
+    if sum(map(is_issued, read)) > MOST:
+        return _crowded("head", Bound.TEXTS)
     shown = await boxes.find_all(read)
     if not shown:
         return unknown(needs)

@@ -12,7 +12,7 @@ from grants.broker.declaration import Report
 from grants.broker.fountain import Holding, Kind
 from grants.broker.issued import is_issued
 from proxy.secrets import EndpointVault, ReferenceInvalid, parse_source
-from proxy.store import Store, StoredBox, StoreUnsure
+from proxy.store import Store, StoredBox
 
 VISITOR: Final = "visitor"
 _VAULTS: Final = 256
@@ -32,7 +32,6 @@ class State:
     def __init__(self, directory: Path, *, clock: Callable[[], float] = time.time) -> None:
         self.store: Store | None = None
         self._directory = directory
-        self._unsure: set[str] = set()
         self._clock = clock
         self._vaults: dict[str, EndpointVault] = {}
 
@@ -45,31 +44,27 @@ class State:
         asked = [token for token in tokens if is_issued(token)]
         if not asked:
             return {}
-        found = await self._open().boxes_by_tokens(asked, now=self._clock())
+        found = await self._open().boxes_by_tokens(asked, clock=self._clock)
         return {token: _box(box) for token, box in found.items()}
 
     async def added_too(self, names: frozenset[str]) -> tuple[str, ...]:
-        """Those of `names`, which are in the settings, that were added as well: what a box has, it has by its name."""
+        """Those of `names`, which are in the settings, that were added as well: a name is one box's."""
         return tuple(box.name for box in await self._open().list_boxes() if box.name in names) if names else ()
 
     async def report_of(self, box: str) -> Report | None:
         """See `BrokerState`."""
         found = await self._open().report_of(box)
-        return None if found is None or box in self._unsure else found.report
+        return None if found is None else found.report
 
     async def save_report(self, box: str, report: Report, *, at: str) -> None:
-        """See `BrokerState`. What was refused may be stored all the same: then nothing is in force until the next."""
-        try:
-            await self._open().save_report(box, report, at=at)
-        except StoreUnsure:
-            self._unsure.add(box)
-            raise
-        self._unsure.discard(box)
+        """See `BrokerState`."""
+        await self._open().save_report(box, report, at=at)
 
     async def visitor(self, grant: bytes, box: str) -> Visitor | None:
         """See `BrokerState`. The credential is where the grant says; None where that is nowhere."""
         found = await self._open().grant_of(grant, box, now=self._clock())
-        vault = None if found is None else self._vault(found.credential)
+        # The clock is read again: the question may have had to wait.
+        vault = self._vault(found.credential) if found is not None and found.live(self._clock()) else None
         if found is None or vault is None:
             return None
         return Visitor(principal=found.principal, credential=Credential(name=VISITOR, vault=vault))
@@ -116,4 +111,4 @@ class State:
 
 
 def _box(found: StoredBox) -> Box:
-    return Box(name=found.name, endpoints=found.endpoints, tunnels=found.tunnels)
+    return Box(name=found.name, endpoints=found.endpoints, tunnels=found.tunnels, number=found.number)

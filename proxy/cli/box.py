@@ -96,11 +96,13 @@ def list_command(config: Path | None, everything: bool, as_json: bool) -> None:
 
     async def work(store: "Store") -> list[dict[str, Any]]:
         boxes = await store.list_boxes(removed=everything)
-        rows = [_of_settings(box) for box in broker.settings.boxes] + [_of_database(box) for box in boxes]
-        for row in rows:
-            report = None if row.get("removed") else await store.report_of(row["name"])
+        rows = {box.name: _of_settings(box) for box in broker.settings.boxes} | {
+            box.key: _of_database(box) for box in boxes
+        }
+        for key, row in rows.items():
+            report = None if row.get("removed") else await store.report_of(key)
             row["reported"] = None if report is None else report.at
-        return rows
+        return list(rows.values())
 
     rows = broker.run(work)
     if as_json:

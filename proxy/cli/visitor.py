@@ -61,11 +61,13 @@ def grant(config: Path | None, box: str, principal: str, credential: str, ttl: f
     in_settings = any(known.name == box for known in broker.settings.boxes)
 
     async def work(store: "Store") -> "IssuedGrant | None":
-        if not in_settings and await store.box_by_name(box) is None:
+        added = None if in_settings else await store.box_by_name(box)
+        if added is None and not in_settings:
             return None
+        key = added.key if added is not None else box
         if await _shows_token(broker, store, reference):
             fail("the credential is, or holds, the token of a box, which goes nowhere; name the person's own")
-        return await store.issue_grant(box, principal=principal, credential=reference, ttl=ttl, now=now())
+        return await store.issue_grant(key, principal=principal, credential=reference, ttl=ttl, now=now())
 
     issued = broker.run(work)
     if issued is None:

@@ -32,6 +32,7 @@ REPORTS: Final = Table(
     Column("listing", Text),
     Column("spend", Text),
     Column("at", Text, nullable=False),
+    Column("version", Text, nullable=False),
 )
 GRANTS: Final = Table(
     "visitor_grants",
@@ -90,6 +91,15 @@ STEPS: Final[tuple[tuple[str, ...], ...]] = (
         " WHERE o.id = owned.id AND o.kind = owned.kind AND o.{row} < owned.{row})",
         "ALTER TABLE owned ADD COLUMN learned INTEGER NOT NULL DEFAULT 1",
         "CREATE UNIQUE INDEX owned_learned ON owned (id, kind) WHERE learned = 1",
+    ),
+    (  # an added box has what it has by a key that no other box is given, and not by its name
+        *(
+            f"UPDATE {table} SET box = box || '#' || (SELECT boxes.id FROM boxes"  # noqa: S608 - these
+            f" WHERE boxes.name = {table}.box AND boxes.removed IS NULL)"
+            f" WHERE EXISTS (SELECT 1 FROM boxes WHERE boxes.name = {table}.box AND boxes.removed IS NULL)"
+            for table in ("reports", "visitor_grants", "owned")
+        ),
+        "ALTER TABLE reports ADD COLUMN version TEXT NOT NULL DEFAULT ''",
     ),
 )
 """Each version's statements, the first version's first."""

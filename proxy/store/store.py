@@ -1,27 +1,30 @@
 """The store: every question and every change is one method, one statement or one transaction.
 
 Nothing is remembered beyond a commit, whoever makes it: a process sees what any other has committed at its next
-request. What a box has, it has by its name: a box that is removed leaves nothing to one that is given its name later.
+request. What a box has, it has by its key: the name of a box of the settings, and of an added one its name and number,
+so that what a box did that is removed is never that of one that is given its name later.
 """
 
 import hmac
-import json
 from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Sequence
 from typing import Any, Final, Self, final
 
-from sqlalchemy import ColumnElement, Executable, Row, Select, Table, delete, or_, select, update
+from sqlalchemy import ColumnElement, Row, Select, Table, delete, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from grants.broker.declaration import Declaration, Report
+from addons.boxes import added_key
+from grants.broker.declaration import Report
 from grants.broker.fountain import Holding, Kind, is_id
 from proxy.settings.broker_model import Database
 
 from .engine import Engines, open_engines
 from .errors import BoxExists, BoxUnknown, StoreUnavailable, StoreUnsure
+from .keys import forget, named
 from .owned import given, learn, owners, rehearse
 from .recent import Recent
-from .rows import box_of, grant_of, json_text, stored
+from .reports import Doubts, replace
+from .rows import box_of, grant_of, json_text, report_of, report_row, stored
 from .schema import BOXES, GRANTS, OWNED, REPORTS
 from .tokens import digest, new_grant, new_token
 from .values import IssuedGrant, StoredBox, StoredReport, VisitorGrant
@@ -29,6 +32,8 @@ from .values import IssuedGrant, StoredBox, StoredReport, VisitorGrant
 _CREDENTIALS: Final = ("env:", "file:")
 _AT_ONCE: Final = 400
 """Digests in one question, fewer than either database takes parameters."""
+_REMEMBERED: Final = 8
+"""Digests in a question whose answer is remembered. Most have one; clients choose them, and memory is for all."""
 _KEEP_GRANTS: Final = 30 * 24 * 3600.0
 """How long a grant that has ended is still listed."""
 
@@ -43,6 +48,7 @@ class Store:
     def __init__(self, engines: Engines) -> None:
         self._engines = engines
         self._recent = Recent()
+        self._doubts = Doubts()
         self._insert: Any = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}[engines.dialect]
 
     @classmethod
@@ -62,16 +68,20 @@ class Store:
 
     async def box_by_token(self, token: bytes, *, now: float) -> StoredBox | None:
         """The box whose token this is, or was before a rotation whose grace has not ended."""
-        return (await self.boxes_by_tokens((token,), now=now)).get(token)
+        return (await self.boxes_by_tokens((token,), clock=lambda: now)).get(token)
 
-    async def boxes_by_tokens(self, tokens: Collection[bytes], *, now: float) -> dict[bytes, StoredBox]:
-        """Of these texts those that are a box's token, or were before a rotation whose grace has not ended."""
+    async def boxes_by_tokens(self, tokens: Collection[bytes], *, clock: Callable[[], float]) -> dict[bytes, StoredBox]:
+        """Of these texts those that are a box's token, or were before a rotation whose grace has not ended.
+
+        `clock` is read when the answer is there: the question may have to wait.
+        """
         wanted = {digest(token): token for token in tokens}
         asked, found = sorted(wanted), {}
         for start in range(0, len(asked), _AT_ONCE):
             some = tuple(asked[start : start + _AT_ONCE])
-            for row in await self._again(self._boxes_of, some):
-                live = row.previous_until is not None and row.previous_until > stored(now)
+            rows = await (self._again(self._boxes_of, some) if len(some) <= _REMEMBERED else self._boxes_of(some))
+            for row in rows:
+                live = row.previous_until is not None and row.previous_until > stored(clock())
                 for held in (row.token_digest, row.previous_digest if live else None):
                     if held in wanted:
                         found[wanted[held]] = box_of(row)
@@ -118,15 +128,17 @@ class Store:
             "tunnels": int(tunnels),
             "created": stored(now),
         }
-        own = [given(name, kind, identifier) for kind, identifier in owned]
+        own = list(owned)
 
         async def work(connection: AsyncConnection) -> None:
-            added = await connection.execute(self._insert(BOXES).values(**row).on_conflict_do_nothing())
-            if added.rowcount == 0:
+            added = self._insert(BOXES).values(**row).on_conflict_do_nothing().returning(BOXES.c.id)
+            number = (await connection.execute(added)).scalar()
+            if number is None:
                 raise BoxExists(name)
-            await _forget(connection, name)
+            await forget(connection, name)
             if own:
-                await connection.execute(self._insert(OWNED).on_conflict_do_nothing(), own)
+                rows = [given(added_key(name, number), kind, identifier) for kind, identifier in own]
+                await connection.execute(self._insert(OWNED).on_conflict_do_nothing(), rows)
 
         await self._engines.write(work)
         return token
@@ -148,8 +160,12 @@ class Store:
                 rotated=stored(now),
             )
         )
-        if await self._change(change) == 0:
-            raise BoxUnknown(name)
+
+        async def work(connection: AsyncConnection) -> None:
+            if (await connection.execute(change)).rowcount == 0:
+                raise BoxUnknown(name)
+
+        await self._engines.write(work)
         return token
 
     async def remove_box(self, name: str, *, now: float) -> None:
@@ -167,7 +183,7 @@ class Store:
         async def work(connection: AsyncConnection) -> None:
             if (await connection.execute(change)).rowcount == 0:
                 raise BoxUnknown(name)
-            await _forget(connection, name)
+            await forget(connection, name)
 
         await self._engines.write(work)
 
@@ -179,42 +195,38 @@ class Store:
         `at` is when it was taken, as the box is told; it comes back as it is.
 
         Raises:
-            StoreUnsure: it may be there all the same.
+            StoreUnsure: it may be there all the same; until the next one none is in force here.
+            StoreUnavailable: also where another one was stored since this began, so that none replaces a later one.
         """
-        row = {
-            "declaration": report.declaration.to_json(),
-            "listing": None if report.listing is None else json_text(report.listing),
-            "spend": None if report.spend is None else json_text(report.spend),
-            "at": at,
-        }
-        statement = self._insert(REPORTS).values(box=box, **row)
-        await self._change(statement.on_conflict_do_update(index_elements=["box"], set_=row))
-        # Who reads has nothing of it in memory yet, so this reads what is stored, and finds where that is damaged.
+        before, row = await self._first(REPORTS, REPORTS.c.box == box), report_row(report, at)
+        found, number = before.version if before is not None else None, self._doubts.begin()
         try:
-            found = await self._first(REPORTS, REPORTS.c.box == box)
+            kept = await self._engines.write(lambda connection: replace(connection, self._insert, box, row, found))
+            # Who reads has nothing of it in memory yet, so this finds where what is stored is damaged.
+            if kept and await self._stored(box) is None:
+                raise StoreUnsure("what was stored is not there")
+        except StoreUnsure:
+            self._doubts.doubted(box, number)
+            raise
+        if not kept:
+            raise StoreUnavailable("another report of the box was stored meanwhile")
+        self._doubts.taken(box, number)
+
+    async def _stored(self, box: str) -> Row[Any] | None:
+        try:
+            return await self._first(REPORTS, REPORTS.c.box == box)
         except StoreUnavailable as unavailable:
             raise StoreUnsure(str(unavailable)) from None
-        if found is None:
-            raise StoreUnsure("what was stored is not there")
 
     async def report_of(self, box: str) -> StoredReport | None:
-        """The last report. None: the box has never reported, or what is stored is damaged; then nothing is allowed."""
+        """The last report. None: there is none, or what is stored is damaged or in doubt; then nothing is allowed."""
         found = await self._again(self._reports_of, box)
-        return found[0] if found else None
+        return found[0] if found and box not in self._doubts else None
 
     async def _reports_of(self, box: str) -> tuple[StoredReport, ...]:
         found = await self._first(REPORTS, REPORTS.c.box == box)
-        if found is None:
-            return ()
-        try:
-            report = Report(
-                declaration=Declaration.from_json(found.declaration),
-                listing=None if found.listing is None else json.loads(found.listing),
-                spend=None if found.spend is None else json.loads(found.spend),
-            )
-        except ValueError:
-            return ()
-        return (StoredReport(report=report, at=found.at),)
+        report = report_of(found) if found is not None else None
+        return () if report is None else (report,)
 
     # --- visitor grants ------------------------------------------------------------------------------------------
 
@@ -260,7 +272,7 @@ class Store:
         """The grants, of one box or of all, oldest first; those that ended a month ago or earlier may be gone."""
         wanted = select(GRANTS).order_by(GRANTS.c.id)
         if box is not None:
-            wanted = wanted.where(GRANTS.c.box == box)
+            wanted = wanted.where(named(GRANTS.c.box, box))
         return tuple(grant_of(row) for row in await self._all(wanted))
 
     async def revoke(
@@ -271,8 +283,9 @@ class Store:
         Raises:
             ValueError: neither is given: that would end all of them.
         """
-        given = ((GRANTS.c.id, number), (GRANTS.c.box, box), (GRANTS.c.principal, principal))
+        given = ((GRANTS.c.id, number), (GRANTS.c.principal, principal))
         wanted = [column == value for column, value in given if value is not None]
+        wanted += [named(GRANTS.c.box, box)] if box is not None else []
         if not wanted:
             raise ValueError("which grants?")
         live = (GRANTS.c.revoked.is_(None), GRANTS.c.expires > stored(now))
@@ -334,16 +347,3 @@ class Store:
             return tuple((await connection.execute(wanted)).all())
 
         return await self._engines.read(work)
-
-    async def _change(self, change: Executable) -> int:
-        """Make one change and return the number of rows that it met."""
-
-        async def work(connection: AsyncConnection) -> int:
-            return (await connection.execute(change)).rowcount
-
-        return await self._engines.write(work)
-
-
-async def _forget(connection: AsyncConnection, box: str) -> None:
-    for table in (REPORTS, OWNED, GRANTS):
-        await connection.execute(delete(table).where(table.c.box == box))

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import final
 
+from addons.boxes import added_key
 from grants.broker.declaration import Report
 
 
@@ -12,12 +13,14 @@ class StoredBox:
     """A box that was added with `grantproxy box add`.
 
     Attributes:
+        number: its own for ever, also once it is removed.
         endpoints: names of the endpoints that it may use on the other fronts.
         tunnels: it may open opaque tunnels.
         created, rotated, removed: seconds since 1970 (UTC); None where it has not happened.
         previous_until: until when the token before the last rotation is taken too, same clock.
     """
 
+    number: int
     name: str
     endpoints: frozenset[str]
     tunnels: bool
@@ -25,6 +28,11 @@ class StoredBox:
     rotated: float | None = None
     previous_until: float | None = None
     removed: float | None = None
+
+    @property
+    def key(self) -> str:
+        """What it has is kept under this, see `addons.boxes.Box`."""
+        return added_key(self.name, self.number)
 
 
 @final

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from grants.broker.declaration import Declaration, Kept, Report
 from proxy.settings.database import parse_database
-from proxy.store import Store
+from proxy.store import Store, StoreUnavailable
 
 
 async def main(url: str, state: str, box: str, first: str) -> None:
@@ -18,7 +18,11 @@ async def main(url: str, state: str, box: str, first: str) -> None:
     while True:
         kept = Kept(name="inference", scope=(f"word-{number}",))
         report = Report(declaration=Declaration(broker="lobby", capabilities=(kept,)))
-        await store.save_report(box, report, at=str(number))
+        try:
+            await store.save_report(box, report, at=str(number))
+        except StoreUnavailable:
+            # The one that was killed may come in between: its server goes on for a moment. Then it is sent again.
+            continue
         sys.stdout.write(f"{number}\n")
         sys.stdout.flush()
         number += 1

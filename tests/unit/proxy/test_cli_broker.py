@@ -85,8 +85,8 @@ def test_a_box_is_added_and_its_token_shown_once() -> None:
     found = ask(lambda store: store.box_by_token(token.encode(), now=time.time()))
     assert found is not None
     assert (found.name, found.endpoints, found.tunnels) == ("a", {"llm"}, False)
-    assert ask(lambda store: store.owned("a", Kind.VAULT)) == {"v:1"}
-    assert ask(lambda store: store.owned("a", Kind.AGENT)) == {"x"}
+    assert ask(lambda store: store.owned("a#1", Kind.VAULT)) == {"v:1"}
+    assert ask(lambda store: store.owned("a#1", Kind.AGENT)) == {"x"}
     assert token not in done("box", "list", "--json")
 
 
@@ -102,7 +102,9 @@ def test_boxes_are_listed_with_where_they_come_from() -> None:
     add("a", "--endpoint", "llm")
     add("b")
     ask(
-        lambda store: store.save_report("a", Report(declaration=Declaration(broker="lobby")), at="2026-01-02T03:04:05Z")
+        lambda store: store.save_report(
+            "a#1", Report(declaration=Declaration(broker="lobby")), at="2026-01-02T03:04:05Z"
+        )
     )
     done("box", "remove", "b")
     rows = [line.split() for line in done("box", "list").splitlines()]
@@ -224,7 +226,7 @@ def test_a_grant_is_issued_listed_and_revoked() -> None:
     value = grant("--ttl", "30m")
     assert re.fullmatch(r"gpv_[A-Za-z0-9_-]{43}", value)
     now = time.time()
-    found = ask(lambda store: store.grant_of(value.encode(), "a", now=now))
+    found = ask(lambda store: store.grant_of(value.encode(), "a#1", now=now))
     assert found is not None
     assert (found.principal, found.credential) == ("github:ada", "env:ADA_KEY")
     assert found.expires == pytest.approx(now + 1800, abs=60)
@@ -232,7 +234,7 @@ def test_a_grant_is_issued_listed_and_revoked() -> None:
     assert head == ["ID", "BOX", "PRINCIPAL", "CREDENTIAL", "EXPIRES", "STATE"]
     assert [*row[:4], row[5]] == ["1", "a", "github:ada", "env:ADA_KEY", "good"]
     assert done("visitor", "revoke", "1") == "grant 1 of github:ada for box a revoked\n"
-    assert ask(lambda store: store.grant_of(value.encode(), "a", now=now)) is None
+    assert ask(lambda store: store.grant_of(value.encode(), "a#1", now=now)) is None
     assert "no grants" in run("visitor", "list").stderr
     assert json.loads(done("visitor", "list", "--all", "--json"))[0]["state"] == "revoked"
 
@@ -252,7 +254,7 @@ def test_a_file_is_found_from_anywhere(here: Path) -> None:
     """A relative path is relative to the settings, as everywhere, and stored whole."""
     add("a")
     value = grant("--credential", "file:ada.key")
-    found = ask(lambda store: store.grant_of(value.encode(), "a", now=time.time()))
+    found = ask(lambda store: store.grant_of(value.encode(), "a#1", now=time.time()))
     assert found is not None
     assert found.credential == f"file:{here}/ada.key"
 

@@ -1,10 +1,14 @@
 """Boxes that are not in the settings, on the other fronts; and steps of the broker that lack what they need."""
 
 import asyncio
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+from support.brokers import ENVIRONMENT, brokers, reply
 from support.running import FixedVault, MemoryLog
+from support.waits import until
 
 from addons.audit import Audit
 from addons.boxes import Box, Boxes
@@ -18,6 +22,7 @@ from addons.ports import StateUnavailable
 from addons.record import Mode
 from addons.who import Who
 from grants.broker.capabilities import Needs, Route
+from grants.broker.fountain import Kind
 from grants.decision import Reason, Rule
 from grants.message import Authority, RequestHead
 
@@ -110,3 +115,102 @@ def test_fountain_answers_no_path_without_a_route() -> None:
     made = Exchange(arrival=Arrival(mode=Mode.BROKER, peer=None), policy=Policy.of([]))
     with pytest.raises(ValueError, match="no route"):
         asyncio.run(part.begin(made, call))
+
+
+# --- a name that is given again
+
+
+EVERYTHING = {"inference": ["agent"], "fountain": ["agent", "conversations", "sandboxes", "vault"]}
+VAULT = "vault-of-the-first-0001"
+CREATED = json.dumps({"id": VAULT, "content": "first"}).encode()
+NOW = 1_800_000_000.0
+
+
+@pytest.fixture
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.mark.usefixtures("environment")
+@pytest.mark.parametrize("again", ["added", "settings"])
+def test_what_ends_late_is_no_later_box_s(tmp_path: Path, again: str) -> None:
+    """A creation of a removed box that ends once its name is another's: that one neither owns nor sees it."""
+
+    async def work() -> None:
+        async with brokers(tmp_path) as broker:
+            store = broker.state.store
+            assert store is not None
+            old = await store.add_box("ada", now=NOW)
+            await broker.report(token=old, **EVERYTHING)
+            gate = asyncio.Event()
+            broker.api.script = lambda got: [*([gate] if got.method == "POST" else []), *reply(CREATED, 201)]
+            making = asyncio.get_running_loop().create_task(
+                broker.ask("POST", "/fountain/api/vaults", body={"note": "x"}, token=old)
+            )
+            await until(lambda: any(got.method == "POST" for got in broker.api.got))
+            await store.remove_box("ada", now=NOW)
+            if again == "added":
+                new = await store.add_box("ada", now=NOW, owned=[(Kind.VAULT, "vault-of-the-second-2")])
+                await broker.report(token=new, **EVERYTHING)
+            gate.set()
+            await making
+            if again == "added":
+                shown = await broker.ask("GET", f"/fountain/api/vaults/{VAULT}", token=new)
+                assert (shown.status, broker.reasons()[-1]) == (404, Reason.NOT_OWN)
+            assert await store.owned("ada", Kind.VAULT) == frozenset()
+
+    asyncio.run(work())
+
+
+@pytest.mark.usefixtures("environment")
+def test_a_list_that_ends_late_shows_nothing_of_a_later_box(tmp_path: Path) -> None:
+    """The list of a removed box is cut to what that one owns, which is nothing any more."""
+
+    async def work() -> None:
+        async with brokers(tmp_path) as broker:
+            store = broker.state.store
+            assert store is not None
+            old = await store.add_box("ada", now=NOW)
+            await broker.report(token=old, **EVERYTHING)
+            gate = asyncio.Event()
+            listed = json.dumps([{"id": "vault-of-the-second-2", "content": "second"}]).encode()
+            broker.api.script = lambda got: [gate, *reply(listed)]
+            listing = asyncio.get_running_loop().create_task(broker.ask("GET", "/fountain/api/vaults", token=old))
+            await until(lambda: len(broker.api.got) > 0)
+            await store.remove_box("ada", now=NOW)
+            await store.add_box("ada", now=NOW, owned=[(Kind.VAULT, "vault-of-the-second-2")])
+            gate.set()
+            assert (await listing).body == b"[]"
+
+    asyncio.run(work())
+
+
+@pytest.mark.usefixtures("environment")
+def test_a_report_that_ends_late_is_no_later_box_s(tmp_path: Path) -> None:
+    """A report of a removed box that is stored once its name is another's allows that one nothing."""
+
+    async def work() -> None:
+        async with brokers(tmp_path) as broker:
+            store = broker.state.store
+            assert store is not None
+            old = await store.add_box("bob", now=NOW)
+            write, gate, waits = store._engines.write, asyncio.Event(), asyncio.Event()
+
+            async def later(change: Any) -> Any:
+                waits.set()
+                await gate.wait()
+                return await write(change)
+
+            store._engines.write = later  # type: ignore[method-assign]
+            reporting = asyncio.get_running_loop().create_task(broker.report(token=old, **EVERYTHING))
+            await waits.wait()
+            store._engines.write = write  # type: ignore[method-assign]
+            await store.remove_box("bob", now=NOW)
+            new = await store.add_box("bob", now=NOW)
+            gate.set()
+            await reporting
+            asked = await broker.ask("POST", "/llm/anthropic/v1/messages", body={}, token=new)
+            assert (asked.status, broker.reasons()[-1]) == (403, Reason.SCOPE)
+
+    asyncio.run(work())

@@ -134,9 +134,9 @@ async def nothing_done(broker: Running, tmp_path: Path, reason: Reason, *, repor
     assert not broker.api.got
     assert broker.reasons() == [reason]
     assert not (tmp_path / "state" / "feedback.jsonl").exists()
-    assert await store(broker).owned("three", Kind.CONVERSATION) == frozenset()
+    assert await store(broker).owned("three#1", Kind.CONVERSATION) == frozenset()
     if reported:
-        report = await broker.state.report_of("three")
+        report = await broker.state.report_of("three#1")
         assert report is not None
         assert report.declaration.scope("search") == ("read",)
 

@@ -124,6 +124,27 @@ def test_no_more_texts_than_are_asked_for(run: Run, method: str, path: str) -> N
     run(work)
 
 
+def test_who_shows_no_token_has_no_more_texts_looked_up(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On egress a token may be anywhere in the head: more texts than are asked for cost no question."""
+
+    async def work(broker: Running) -> None:
+        find_all, asked = broker.state.find_all, []
+
+        async def counted(tokens: Any) -> Any:
+            asked.append(len(tokens))
+            return await find_all(tokens)
+
+        monkeypatch.setattr(broker.state, "find_all", counted)
+        for count, status, reason in ((MOST, 403, Reason.BOX_UNKNOWN), (MOST + 1, 400, Reason.BOX_UNKNOWN)):
+            words = ",".join(f"gpx_{number:043}" for number in range(count))
+            answer = await broker.ask("GET", "/egress/API/x", token="", fields={"X-Words": words})
+            assert (answer.status, broker.reasons()[-1]) == (status, reason)
+        assert max(asked) <= MOST + 2
+        assert len(asked) == 1
+
+    run(work)
+
+
 BOUNDS = [
     pytest.param(
         " ".join(f"gpx_{number:043}" for number in range(257)),

@@ -273,7 +273,7 @@ def test_no_visitor_pays_with_a_token(run: Callable[[Work], None], monkeypatch: 
         store = broker.state.store
         assert store is not None
         for own, other in (await live(broker)).values():
-            box = "one" if own == TOKEN else "mine"
+            box = "one" if own == TOKEN else "mine#2"
             for number, value in enumerate((own, other, f"x:{other}", encoded(f"u:{other}"), VISITOR)):
                 name = f"VISITOR_{number}"
                 monkeypatch.setenv(name, value)

@@ -249,9 +249,9 @@ def test_a_report_that_may_be_stored_is_not_in_force(
             if when == "when it is read back":
 
                 async def unread(*_: object) -> None:
-                    raise StoreUnavailable("it is too slow")
+                    raise StoreUnsure("it is too slow")
 
-                patch.setattr(store, "_first", unread)
+                patch.setattr(store, "_stored", unread)
             else:
                 intact = store._engines._intact
                 assert intact is not None
