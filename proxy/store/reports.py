@@ -1,17 +1,19 @@
-"""Reports in order: none replaces one that was stored after it was taken, and none counts whose end is not known.
+"""Reports in order: none replaces one that was stored after it came, and none that was refused is in force.
 
 Which report is stored is known by its version. One that is put in place says which it found there; where another has
 come in between, it is refused, whoever was first: then whoever sends them sends again what is to be in force.
 """
 
 from collections.abc import Mapping
-from itertools import count
-from typing import Any, final
+from typing import Any, Final, final
 
 from sqlalchemy import update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from .schema import REPORTS
+
+_MOST: Final = 64
+_ANY: Final = "any"
 
 
 async def replace(
@@ -27,31 +29,30 @@ async def replace(
 
 @final
 class Doubts:
-    """Boxes of which a report may be stored that was refused: none of theirs is in force until the next that is taken.
+    """Versions that were refused and may be stored all the same: while one of them is, its box has no report.
 
-    Each report has a number, from the moment at which it has seen what it is to replace. One that was taken ends the
-    doubt about those before it, and one before it raises none any more: it could only have replaced what is gone.
+    So many of a box, and beyond those any that it has, until one is taken that came behind them.
     """
 
     def __init__(self) -> None:
-        self._numbers = count(1)
-        self._taken: dict[str, int] = {}
-        self._doubted: dict[str, int] = {}
+        self._of: dict[str, frozenset[str]] = {}
 
-    def begin(self) -> int:
-        """The number of a report that has seen what it is to replace."""
-        return next(self._numbers)
+    def of(self, box: str) -> frozenset[str]:
+        """Those of a box now."""
+        return self._of.get(box, frozenset())
 
-    def doubted(self, box: str, number: int) -> None:
-        """It may be stored or not."""
-        if number > self._taken.get(box, 0):
-            self._doubted[box] = max(number, self._doubted.get(box, 0))
+    def has(self, box: str, version: str) -> bool:
+        """Whether that is one of them."""
+        return not self.of(box).isdisjoint((version, _ANY))
 
-    def taken(self, box: str, number: int) -> None:
-        """It is stored."""
-        self._taken[box] = max(number, self._taken.get(box, 0))
-        if self._doubted.get(box, 0) < number:
-            self._doubted.pop(box, None)
+    def add(self, box: str, version: str) -> None:
+        """It was refused, and may be stored."""
+        known = self.of(box)
+        self._of[box] = known | {version if len(known) < _MOST else _ANY}
 
-    def __contains__(self, box: str) -> bool:
-        return box in self._doubted
+    def end(self, box: str, seen: frozenset[str]) -> None:
+        """A report was taken that came when those were known: none of them can replace it."""
+        left = self.of(box) - seen
+        self._of.pop(box, None)
+        if left:
+            self._of[box] = left

@@ -64,7 +64,7 @@ def report_of(row: Row[Any]) -> StoredReport | None:
         )
     except ValueError:
         return None
-    return StoredReport(report=report, at=row.at)
+    return StoredReport(report=report, at=row.at, version=row.version)
 
 
 def grant_of(row: Row[Any]) -> VisitorGrant:

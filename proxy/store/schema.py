@@ -93,13 +93,14 @@ STEPS: Final[tuple[tuple[str, ...], ...]] = (
         "CREATE UNIQUE INDEX owned_learned ON owned (id, kind) WHERE learned = 1",
     ),
     (  # an added box has what it has by a key that no other box is given, and not by its name
+        # first, since it locks the table: a process that reports meanwhile has a row of it and waits for no other
+        "ALTER TABLE reports ADD COLUMN version TEXT NOT NULL DEFAULT ''",
         *(
             f"UPDATE {table} SET box = box || '#' || (SELECT boxes.id FROM boxes"  # noqa: S608 - these
             f" WHERE boxes.name = {table}.box AND boxes.removed IS NULL)"
             f" WHERE EXISTS (SELECT 1 FROM boxes WHERE boxes.name = {table}.box AND boxes.removed IS NULL)"
             for table in ("reports", "visitor_grants", "owned")
         ),
-        "ALTER TABLE reports ADD COLUMN version TEXT NOT NULL DEFAULT ''",
     ),
 )
 """Each version's statements, the first version's first."""

@@ -79,8 +79,7 @@ class Store:
         asked, found = sorted(wanted), {}
         for start in range(0, len(asked), _AT_ONCE):
             some = tuple(asked[start : start + _AT_ONCE])
-            rows = await (self._again(self._boxes_of, some) if len(some) <= _REMEMBERED else self._boxes_of(some))
-            for row in rows:
+            for row in await (self._again(self._boxes_of, some) if len(some) <= _REMEMBERED else self._boxes_of(some)):
                 live = row.previous_until is not None and row.previous_until > stored(clock())
                 for held in (row.token_digest, row.previous_digest if live else None):
                     if held in wanted:
@@ -135,7 +134,7 @@ class Store:
             number = (await connection.execute(added)).scalar()
             if number is None:
                 raise BoxExists(name)
-            await forget(connection, name)
+            await forget(connection)
             if own:
                 rows = [given(added_key(name, number), kind, identifier) for kind, identifier in own]
                 await connection.execute(self._insert(OWNED).on_conflict_do_nothing(), rows)
@@ -183,7 +182,7 @@ class Store:
         async def work(connection: AsyncConnection) -> None:
             if (await connection.execute(change)).rowcount == 0:
                 raise BoxUnknown(name)
-            await forget(connection, name)
+            await forget(connection)
 
         await self._engines.write(work)
 
@@ -195,22 +194,24 @@ class Store:
         `at` is when it was taken, as the box is told; it comes back as it is.
 
         Raises:
-            StoreUnsure: it may be there all the same; until the next one none is in force here.
+            StoreUnsure: it may be there all the same; then none is in force here until the next one.
             StoreUnavailable: also where another one was stored since this began, so that none replaces a later one.
         """
-        before, row = await self._first(REPORTS, REPORTS.c.box == box), report_row(report, at)
-        found, number = before.version if before is not None else None, self._doubts.begin()
+        doubts, row = self._doubts.of(box), report_row(report, at)
+        # Its version alone, so that a report that is damaged is replaced.
+        before = await self._all(select(REPORTS.c.version).where(REPORTS.c.box == box))
+        found = before[0].version if before else None
         try:
             kept = await self._engines.write(lambda connection: replace(connection, self._insert, box, row, found))
             # Who reads has nothing of it in memory yet, so this finds where what is stored is damaged.
             if kept and await self._stored(box) is None:
                 raise StoreUnsure("what was stored is not there")
         except StoreUnsure:
-            self._doubts.doubted(box, number)
+            self._doubts.add(box, str(row["version"]))
             raise
         if not kept:
             raise StoreUnavailable("another report of the box was stored meanwhile")
-        self._doubts.taken(box, number)
+        self._doubts.end(box, doubts)
 
     async def _stored(self, box: str) -> Row[Any] | None:
         try:
@@ -221,7 +222,7 @@ class Store:
     async def report_of(self, box: str) -> StoredReport | None:
         """The last report. None: there is none, or what is stored is damaged or in doubt; then nothing is allowed."""
         found = await self._again(self._reports_of, box)
-        return found[0] if found and box not in self._doubts else None
+        return found[0] if found and not self._doubts.has(box, found[0].version) else None
 
     async def _reports_of(self, box: str) -> tuple[StoredReport, ...]:
         found = await self._first(REPORTS, REPORTS.c.box == box)

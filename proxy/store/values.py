@@ -38,10 +38,16 @@ class StoredBox:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredReport:
-    """A box's last report. `at`: when it was taken, as the box was told."""
+    """A box's last report.
+
+    Attributes:
+        at: when it was taken, as the box was told.
+        version: which one it is.
+    """
 
     report: Report
     at: str
+    version: str = field(default="", compare=False)
 
 
 @final

@@ -24,6 +24,7 @@ from proxy.store import Store, StoreUnavailable, StoreUnsure
 from proxy.store.held import held
 
 EMPTY = Report(declaration=Declaration(broker="lobby"))
+REFUSED = Report(declaration=Declaration(broker="lobby"), spend={"month": "2026-11"})
 NOW = 1_800_000_000.0
 LOG = "its write-ahead log was removed or overwritten; stop every process"
 INDEX = r"the index of its write-ahead log \(`-shm`\) was removed or cut short; stop every process"
@@ -131,17 +132,17 @@ def test_a_box_that_another_process_removed_stays_removed(
     async def work() -> None:
         store = await Store.open(SqliteDatabase(path=path))
         token = await store.add_box("one", now=NOW)
-        await store.save_report("one", EMPTY, at="before")
+        await store.save_report("one#1", EMPTY, at="before")
         disturb(tmp_path / name)
         await asyncio.to_thread(subprocess.run, [sys.executable, "-c", REMOVE, str(path)], check=True)
         with pytest.raises(StoreUnavailable):
             await store.box_by_token(token.encode(), now=NOW)
         with pytest.raises(StoreUnavailable):
-            await store.save_report("one", EMPTY, at="after")
+            await store.save_report("one#1", EMPTY, at="after")
         await store.close()
         store = await Store.open(SqliteDatabase(path=path))
         assert await store.box_by_token(token.encode(), now=NOW) is None
-        assert await store.report_of("one") is None
+        assert await store.report_of("one#1") is None
         await store.close()
 
     asyncio.run(work())
@@ -238,7 +239,7 @@ def test_that_it_can_store_is_shown_by_storing(tmp_path: Path) -> None:
 def test_a_report_that_may_be_stored_is_not_in_force(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
-    """What was refused allows nothing, nor does the one before; the next one that is taken does."""
+    """What was refused allows nothing: the one before does where that is still there, and the next one does."""
     path = tmp_path / "b.db"
 
     async def work() -> None:
@@ -270,8 +271,8 @@ def test_a_report_that_may_be_stored_is_not_in_force(
                 else:
                     patch.setattr(AsyncTransaction, "__aexit__", fails)
             with pytest.raises(StoreUnsure):
-                await state.save_report("one", EMPTY, at="refused")
-        assert await state.report_of("one") is None
+                await state.save_report("one", REFUSED, at="refused")
+        assert await state.report_of("one") == (EMPTY if when == "at the commit" else None)
         await state.save_report("one", EMPTY, at="after")
         assert await state.report_of("one") is not None
         await state.close()

@@ -267,10 +267,9 @@ def test_a_locked_file_is_waited_for_and_then_told(tmp_path: Path, monkeypatch: 
     path = tmp_path / "b.db"
 
     async def work() -> None:
-        monkeypatch.setattr("proxy.store.engine._WAIT_SECONDS", 0.3)
-        hasty = await Store.open(SqliteDatabase(path=path))
         monkeypatch.setattr("proxy.store.engine._WAIT_SECONDS", HANG_SECONDS)
-        patient = await Store.open(SqliteDatabase(path=path))
+        hasty, patient = await Store.open(SqliteDatabase(path=path)), await Store.open(SqliteDatabase(path=path))
+        hasty._engines._turns._seconds = 0.3
         other = sqlite3.connect(path, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreUnavailable, match="database is locked"):

@@ -138,21 +138,24 @@ def test_a_removed_box_leaves_nothing(database: Database) -> None:
         async with opened(database) as store:
             tokens = [await store.add_box("a", now=NOW, owned=[(Kind.VAULT, "v")])]
             tokens.append(await store.rotate_box("a", now=NOW, grace=60))
-            await store.save_report("a", declared("agent"), at="then")
-            grant = await store.issue_grant("a", principal="p", credential="env:K", ttl=60, now=NOW)
+            first = await key(store, "a")
+            await store.save_report(first, declared("agent"), at="then")
+            grant = await store.issue_grant(first, principal="p", credential="env:K", ttl=60, now=NOW)
             await store.remove_box("a", now=NOW + 1)
             assert await store.list_boxes() == ()
             (gone,) = await store.list_boxes(removed=True)
             assert (gone.name, gone.removed) == ("a", NOW + 1)
             with pytest.raises(BoxUnknown):
                 await store.remove_box("a", now=NOW)
-            await store.learn("a", Kind.VAULT, "late")  # a request that was under way
+            assert await store.report_of(first) is None
+            await store.learn(first, Kind.VAULT, "late")  # a request that was under way
             await store.add_box("a", now=NOW + 2)
             for token in tokens:
                 assert await store.box_by_token(token.encode(), now=NOW + 2) is None
-            assert await store.report_of("a") is None
-            assert await store.owned("a", Kind.VAULT) == frozenset()
-            assert await store.grant_of(grant.value.encode(), "a", now=NOW + 2) is None
+            for each in (first, await key(store, "a")):
+                assert await store.report_of(each) is None
+                assert await store.owned(each, Kind.VAULT) == frozenset()
+                assert await store.grant_of(grant.value.encode(), each, now=NOW + 2) is None
 
     asyncio.run(work())
 
