@@ -15,9 +15,9 @@ from proxy.state import PRIVATE_FILE, StartRefused, reason, require_private
 
 from .chain import as_record
 from .lines import FIRST_PREV, digest
+from .torn import is_torn
 
 WHAT = "decision log"
-_BEGINNING = b'{"id":'
 _CHUNK = 64 * 1024
 _SEARCHED = 4 * 1024 * 1024
 # A record is written in less than this many tries: a worker beside us hardly ever makes us sleep.
@@ -101,6 +101,6 @@ def last_link(descriptor: int) -> str | None:
         for line in reversed(lines[1:] if start else lines):
             if as_record(line) is not None:
                 return digest(line)
-    if start == 0 and _BEGINNING.startswith(tail.strip()[: len(_BEGINNING)]):
+    if start == 0 and all(map(is_torn, tail.splitlines(keepends=True))):
         return FIRST_PREV  # empty, or only a first record that a crash tore
     return None

@@ -19,12 +19,12 @@ from proxy.state import reason
 
 from .chain import Chain
 from .files import WHAT
+from .torn import CUT
 
 _WAIT_SECONDS = 0.05
 _PAUSE_SECONDS = 0.0005
 _STALLED = "its reader takes nothing"
-_CUT = b"!\n"
-"""Ends a line that was cut, so that it is no record even when only its line end was missing."""
+_CUT = CUT + b"\n"
 
 
 @final

@@ -33,6 +33,7 @@ from proxy.decisionlog.chain import as_record
 from proxy.decisionlog.lines import FIRST_PREV, Stamp
 from proxy.decisionlog.reader import follow, with_rotated
 from proxy.decisionlog.schema import build, load_schema, validate_record
+from proxy.decisionlog.torn import is_torn
 from proxy.settings.model import Assurance, Sync
 from proxy.state import StartRefused
 
@@ -282,6 +283,20 @@ def _blur(lines: list[bytes]) -> None:
     lines[1] = b"{" + lines[1]
 
 
+def _garble(number: int) -> Callable[[list[bytes]], None]:
+    def change(lines: list[bytes]) -> None:
+        lines[number] = b"garbage\n"
+
+    return change
+
+
+def _tear(number: int) -> Callable[[list[bytes]], None]:
+    def change(lines: list[bytes]) -> None:
+        lines[number] = lines[number][:40] + b"\n"
+
+    return change
+
+
 def _renumber(lines: list[bytes]) -> None:
     lines[1] = lines[1].replace(b'"seq":2', b'"seq":7')
 
@@ -297,7 +312,11 @@ def _renumber(lines: list[bytes]) -> None:
         pytest.param(_remove(4), 5, "begins at record 2", id="removed-start-of-chain"),
         pytest.param(_swap, 2, "follows record 1", id="moved"),
         pytest.param(_twice, 3, "record 2 of chain .* follows record 2", id="added"),
-        pytest.param(_blur, 3, "record 3 of chain .* follows record 1", id="made-unreadable"),
+        pytest.param(_blur, 2, "the line is no record, nor the beginning of one", id="made-unreadable"),
+        pytest.param(_garble(1), 2, "the line is no record, nor the beginning of one", id="made-garbage"),
+        pytest.param(_garble(6), 7, "the line is no record, nor the beginning of one", id="last-made-garbage"),
+        pytest.param(_tear(1), 3, r"record 3 .* follows record 1; .*, added or moved; .*:2 cannot be read", id="torn"),
+        pytest.param(_tear(3), 5, r"begins after a record that is not there; .*:4 cannot be read", id="torn-end"),
         pytest.param(_renumber, 2, "record 7 of chain .* follows record 1", id="renumbered"),
     ],
 )
@@ -330,6 +349,55 @@ def test_an_empty_log_is_whole(path: Path, opened: Open) -> None:
     opened(path)
     assert _intact(path) == Intact(records=0, chains=0, head=FIRST_PREV)
     assert "cut" in _broken(path, heads=("a" * 64,)).what
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        pytest.param(b"operations:\n- name: read\n", 1, id="grant-file"),
+        pytest.param(b'{\n  "a": 1\n}\n', 2, id="json"),
+        pytest.param(b"\n\ngarbage", 3, id="no-line-end"),
+        pytest.param(b"  \n", 1, id="blanks"),
+        pytest.param(b"{}\n", 1, id="empty-object"),
+        pytest.param(b'{"id":"a"}\n', 1, id="object"),
+        pytest.param(b'{"id":"a","seq":5,', 1, id="other-order"),
+        pytest.param(b"\x80\n", 1, id="no-text"),
+    ],
+)
+def test_a_file_that_is_no_log_is_not_whole(path: Path, content: bytes, line: int) -> None:
+    """What no crash leaves is damage, named by its line, and such a file is not written to."""
+    path.write_bytes(content)
+    path.chmod(0o600)
+    assert _broken(path).place.line == line
+    with pytest.raises(StartRefused, match="holds something else"):
+        FileLog(path)
+
+
+def _composed(record: Record) -> bytes:
+    return compose(record, ts="2026-01-01T00:00:00.000Z", seq=12, chain="0" * 16, prev=FIRST_PREV)
+
+
+_ODD = replace(ALLOW, operation='\x1b"\\{}é', labels=("a", "b\x9b"), duration_ms=0.0)
+
+
+@pytest.mark.parametrize(
+    "record", [pytest.param(ALLOW, id="a"), pytest.param(DENY, id="b"), pytest.param(_ODD, id="c")]
+)
+@pytest.mark.parametrize("end", [b"", b"\n", b"!\n", b"!!\n", b"\0\0", b"\0\0\n"])
+def test_every_beginning_of_a_record_is_torn(record: Record, end: bytes) -> None:
+    """A crash leaves a beginning of a record, ended as the next writer does it, or by what a power failure leaves."""
+    line = _composed(record)
+    for length in range(len(line)):
+        assert is_torn(line[:length] + end), length
+    assert is_torn(line + end) is (end != b"\n"), "a whole line is a record"
+
+
+@pytest.mark.parametrize("byte", [b"~", b"\x80", b"\n"])
+def test_a_line_with_another_byte_is_not_torn(byte: bytes) -> None:
+    """A whole line in which a byte was changed is no beginning of a record, unless its last text lost its end."""
+    line = _composed(ALLOW)
+    for place in [*range(len(line) - 2), len(line) - 1]:
+        assert not is_torn(line[:place] + byte + line[place + 1 :] + b"\n"), place
 
 
 @given(
@@ -1101,7 +1169,9 @@ def test_a_file_is_shared_with_whoever_else_writes_to_it(tmp_path: Path) -> None
         os.write(descriptor, b"a message\n")
     log.close()
     os.close(descriptor)
-    assert (_intact(target).records, target.read_bytes().count(b"a message\n")) == (2, 2)
+    lines = target.read_bytes().splitlines()
+    assert [line == b"a message" or as_record(line) is not None for line in lines] == [True] * 4
+    assert _broken(target).place.line == 2, "what is no record is no part of the log"
 
 
 def test_a_stream_whose_reader_left_is_not_writable() -> None:
