@@ -5,8 +5,12 @@ which only a part could be written is taken back at once, so the file stays JSON
 writable until a write goes through; the state of the disk is asked again at most once a second, so that a program that
 sends no more requests comes back by itself.
 
-A file that was removed, or that another took the place of, is noticed at the write: a record counts only when the file
-that it is in still has a name. A file that was moved away has one; it is written to until SIGHUP.
+A file that was moved away, removed, or that another took the place of, is noticed before each record, which then goes
+into the file that the path names, made anew where there is none. What goes in between is noticed behind the record: it
+counts only when the file that it is in still has a name. A record that counts stays where it is, so that no chain has
+one twice: it may be the last one in a file that was just moved. Each process that shares the file moves on with its own
+next record, and no chain comes back. Where the path cannot be opened anew, a file that was moved away is still written
+to, and the path tried again once a second: whoever rotates may be about to make it.
 
 Times, on the developers' machine: a record costs about 15 µs, nearly half of it system calls; with `sync: always` also
 what the disk takes for an fsync, on the event loop, which is some milliseconds on a disk without a write cache.
@@ -38,6 +42,7 @@ _INTERVAL_SECONDS = 1.0
 _PROBE_SECONDS = 1.0
 _PROBE = b"\n" * 4096
 _TRIES = 2
+_TOLD_AT = 2
 # Long enough for a worker that has the lock and was not given a processor for a while.
 _LOCK_SECONDS = 1.0
 _LOCK_SECONDS_AT_START = 5.0
@@ -62,6 +67,10 @@ class FileLog:
         self._sync_failed = False
         self._gone = False
         self._probed = 0.0
+        self._misses = 0
+        self._missed = 0.0
+        self._name = os.fspath(path)
+        self._file = (-1, -1)
         self._retired: deque[int] = deque()
         self._fd = self._open(_LOCK_SECONDS_AT_START)
         self._closed = threading.Event()
@@ -104,6 +113,8 @@ class FileLog:
             for _ in range(_TRIES):
                 if self._gone:
                     self.reopen()
+                elif self._moved():
+                    self._move_on()
                 if self._append(record):
                     break
                 self._gone = True  # the record is needed once more, where it can be found
@@ -117,7 +128,7 @@ class FileLog:
         self._failed = False
 
     def reopen(self) -> None:
-        """Open the path anew (SIGHUP, after the file was moved away). The chain goes on in the new file.
+        """Open the path anew (SIGHUP, or the file was moved away). The chain goes on in the new file.
 
         The keeper syncs and closes the old one.
 
@@ -128,7 +139,31 @@ class FileLog:
         old, self._fd = self._fd, fresh
         self._end = -1
         self._gone = False
+        self._misses = 0
         self._retired.append(old)
+
+    def _moved(self) -> bool:
+        """Whether the path names another file than the one that is written to, or none."""
+        try:
+            found = os.stat(self._name)
+        except OSError as error:
+            return error.errno == errno.ENOENT
+        return (found.st_dev, found.st_ino) != self._file
+
+    def _move_on(self) -> None:
+        """Go on in the file that the path names. Where that fails, the one that was moved away is not lost: it holds
+        the records, and from the second failure on the operator is told so.
+        """
+        now = time.monotonic()
+        if self._misses and now - self._missed < _PROBE_SECONDS:
+            return
+        self._missed = now
+        try:
+            self.reopen()
+        except StartRefused as refused:
+            self._misses += 1
+            if self._misses == _TOLD_AT:
+                log.warning("records go on in the file that was moved away from the path of the log: %s", refused)
 
     def close(self) -> None:
         """Sync, and close the file. Nothing may be written after it."""
@@ -149,6 +184,8 @@ class FileLog:
                 raise StartRefused(f"{WHAT} `{self._path}` holds something else; set `audit.path` to another file")
             close_off(descriptor)
             unlock(descriptor)
+            found = os.fstat(descriptor)
+            self._file = (found.st_dev, found.st_ino)
         except OSError as error:
             os.close(descriptor)
             raise StartRefused(

@@ -420,8 +420,8 @@ def test_the_chain_goes_on_over_a_rotation(path: Path, opened: Open) -> None:
     log = opened(path)
     log.write(ALLOW)
     old = path.with_name("decisions.jsonl.1")
-    path.rename(old)
     log.write(ALLOW)
+    path.rename(old)
     log.reopen()
     link = log.head
     log.write(DENY)
@@ -477,6 +477,130 @@ def test_a_failed_reopen_goes_on_in_the_old_file(path: Path, opened: Open) -> No
         log.reopen()
     log.write(ALLOW)
     assert _intact(moved).records == 2
+
+
+def test_a_file_that_was_moved_away_is_made_again(path: Path, opened: Open) -> None:
+    """A rotation by name alone: each of those that share the file goes on in the new one with its next record."""
+    logs = [opened(path) for _ in range(3)]
+    for log in logs[:2]:
+        log.write(ALLOW)
+    old = path.with_name("decisions.jsonl.1")
+    path.rename(old)
+    before = old.read_bytes()
+    for number in (1, 2, 0, 1, 2):
+        logs[number].write(DENY)
+    assert old.read_bytes() == before
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [line["seq"] for line in _lines(path)] == [2, 1, 2, 3, 2]
+    verdict = _intact(*with_rotated(path), heads=tuple(log.head for log in logs))
+    assert (verdict.records, verdict.chains) == (7, 3)
+
+
+def test_processes_share_a_file_that_is_moved_away(path: Path) -> None:
+    """However often the file is moved while several processes write, each record is there once and the chains hold."""
+    script = (
+        "import sys; from pathlib import Path; from proxy.decisionlog import FileLog; "
+        "from addons.record import *; log = FileLog(Path(sys.argv[1])); "
+        "[log.write(Record(id=str(n), event=Event.DENY, mode=Mode.PROXY, verdict='deny')) for n in range(2000)]; "
+        "log.close()"
+    )
+    running = [subprocess.Popen([sys.executable, "-c", script, str(path)]) for _ in range(3)]
+    moved: list[Path] = []
+    while any(process.poll() is None for process in running):
+        if path.exists() and path.stat().st_size > 50_000:
+            moved.append(path.with_name(f"decisions.jsonl.{len(moved)}"))
+            path.rename(moved[-1])
+    assert [process.wait(60) for process in running] == [0, 0, 0]
+    assert moved
+    verdict = _intact(*moved, *([path] if path.exists() else []))
+    assert (verdict.records, verdict.chains) == (6000, 3)
+
+
+def test_moved_away_twice(path: Path, opened: Open) -> None:
+    """A worker that wrote nothing between two rotations goes on in the file that the path names now."""
+    busy, idle = opened(path), opened(path)
+    for number in (2, 1):
+        busy.write(ALLOW)
+        if number == 2:
+            idle.write(ALLOW)
+        path.rename(path.with_name(f"decisions.jsonl.{number}"))
+        time.sleep(0.003)  # the files are told apart by the time of their first record
+    busy.write(ALLOW)
+    idle.write(ALLOW)
+    assert len(_lines(path)) == 2
+    assert _intact(*with_rotated(path)).records == 5
+
+
+def test_another_log_in_the_place_of_one_that_was_moved(path: Path, opened: Open) -> None:
+    """A file that whoever rotates makes is taken as it is."""
+    log = opened(path)
+    log.write(ALLOW)
+    old = path.with_name("decisions.jsonl.1")
+    path.rename(old)
+    path.touch(0o600)
+    log.write(DENY)
+    assert [line["seq"] for line in _lines(path)] == [2]
+    assert _intact(old, path).records == 2
+
+
+def test_a_link_to_where_it_was_moved_names_it_still(path: Path, opened: Open) -> None:
+    """A file that was moved to another directory, with a link left behind, is the same log."""
+    log = opened(path)
+    moved = path.with_name("moved")
+    path.rename(moved)
+    path.symlink_to(moved)
+    log.write(ALLOW)
+    assert _intact(moved).records == 1
+
+
+def test_moved_away_and_nothing_can_be_made(
+    path: Path, opened: Open, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Records go on in the file that was moved, which the operator is told once, and in a new one when it can be."""
+    log = opened(path)
+    log.write(ALLOW)
+    old = path.with_name("decisions.jsonl.1")
+    path.rename(old)
+    path.mkdir()
+    opens: list[Path] = []
+    real = writer_module.open_file
+    monkeypatch.setattr(writer_module, "open_file", lambda path: opens.append(path) or real(path))
+    monkeypatch.setattr(writer_module, "_PROBE_SECONDS", 3600)
+    log.write(ALLOW)
+    log.write(ALLOW)
+    assert len(opens) == 1, "the path is not tried with each record"
+    assert caplog.messages == [], "whoever rotates may be about to make it"
+    monkeypatch.setattr(writer_module, "_PROBE_SECONDS", 0.0)
+    for _ in range(3):
+        log.write(ALLOW)
+    assert log.writable
+    [message] = caplog.messages
+    assert message.startswith("records go on in the file that was moved away from the path of the log: ")
+    assert f"`{path}` cannot be opened: is a directory" in message
+    assert _intact(old).records == 6
+    path.rmdir()
+    log.write(DENY)
+    assert [line["seq"] for line in _lines(path)] == [7]
+    assert _intact(old, path).records == 7
+
+
+def test_moved_away_during_a_write(path: Path, opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record that is written while its file is moved is in the log once, and the next one is in the new file."""
+    log = opened(path)
+    old = path.with_name("decisions.jsonl.1")
+    write = os.write
+
+    def write_and_move(descriptor: int, data: bytes) -> int:
+        monkeypatch.undo()
+        path.rename(old)
+        return write(descriptor, data)
+
+    monkeypatch.setattr(os, "write", write_and_move)
+    log.write(ALLOW)
+    log.write(ALLOW)
+    assert [line["seq"] for line in _lines(old)] == [1]
+    assert [line["seq"] for line in _lines(path)] == [2]
+    assert _intact(old, path).records == 2
 
 
 def _unlink(path: Path) -> None:
@@ -594,9 +718,8 @@ def test_a_followed_log_is_read_over_a_rotation(path: Path, opened: Open) -> Non
         assert len(got) == count
 
     collect(2)
-    path.rename(path.with_name("decisions.jsonl.1"))
     log.write(ALLOW)
-    log.reopen()
+    path.rename(path.with_name("decisions.jsonl.1"))
     log.write(ALLOW)
     collect(4)
     assert [json.loads(line)["seq"] for line in got] == [1, 2, 3, 4]
