@@ -18,6 +18,15 @@ from .lines import FIRST_PREV, digest
 from .torn import is_torn
 
 WHAT = "decision log"
+_REMEDIES = {
+    errno.ENOSPC: "make room on its disk",
+    errno.EDQUOT: "make room, or raise the quota of its user",
+    errno.EFBIG: "rotate it, or raise the limit of a file's size",
+    errno.EROFS: "mount its disk writable",
+    errno.EAGAIN: "end that program",
+    errno.EBADF: "move that file away",
+    errno.ESRCH: "start grantproxy anew",
+}
 _CHUNK = 64 * 1024
 _SEARCHED = 4 * 1024 * 1024
 # A record is written in less than this many tries: a worker beside us hardly ever makes us sleep.
@@ -48,6 +57,11 @@ def open_file(path: Path) -> int:
         os.close(descriptor)
         raise
     return descriptor
+
+
+def remedy(error: OSError) -> str:
+    """What helps where the log cannot be written."""
+    return _REMEDIES.get(error.errno or 0, "see to its disk and its directory")
 
 
 def lock(descriptor: int, seconds: float) -> None:

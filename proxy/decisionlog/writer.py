@@ -32,7 +32,7 @@ from proxy.settings.model import Sync
 from proxy.state import StartRefused, reason
 
 from .chain import Chain
-from .files import WHAT, close_off, last_link, lock, open_file, unlock
+from .files import WHAT, close_off, last_link, lock, open_file, remedy, unlock
 from .stream import StreamLog
 
 log = logging.getLogger(__name__)
@@ -43,6 +43,7 @@ _PROBE_SECONDS = 1.0
 _PROBE = b"\n" * 4096
 _TRIES = 2
 _TOLD_AT = 2
+_REPORT = "report it, with what happened before"
 # Long enough for a worker that has the lock and was not given a processor for a while.
 _LOCK_SECONDS = 1.0
 _LOCK_SECONDS_AT_START = 5.0
@@ -52,12 +53,16 @@ _LOCK_SECONDS_AT_START = 5.0
 class FileLog:
     """The log in a file (see `addons.ports.DecisionLog`). Each process opens its own; several may share the file.
 
+    Why it cannot be written is told once until a record goes through, on stderr, unless it is `quiet`.
+
     Raises:
         StartRefused: the file cannot be opened or written, is not owner-only, or is no decision log.
     """
 
-    def __init__(self, path: Path, *, sync: str = Sync.INTERVAL) -> None:
+    def __init__(self, path: Path, *, sync: str = Sync.INTERVAL, quiet: bool = False) -> None:
         self._path = path
+        self._quiet = quiet
+        self._why = ""
         self._sync = Sync(sync)
         self._chain = Chain()
         self._end = -1
@@ -90,16 +95,40 @@ class FileLog:
     @property
     def writable(self) -> bool:
         """False from a failed write until one succeeds. While it is False, tries one (at most once a second)."""
-        if self._trouble and time.monotonic() - self._probed >= _PROBE_SECONDS:
+        if self._troubled and time.monotonic() - self._probed >= _PROBE_SECONDS:
             self._probed = time.monotonic()
-            with contextlib.suppress(OSError, StartRefused):
+            try:
                 self._probe()
                 self._failed = False
-        return not self._trouble and self._keeper.is_alive()
+            except (OSError, StartRefused) as error:
+                self._note(error)
+        return not self._troubled and self._keeper.is_alive()
 
     @property
-    def _trouble(self) -> bool:
+    def trouble(self) -> str:
+        """Why it cannot be written now, and what helps; empty where it can."""
+        if self.writable:
+            return ""
+        if not self._keeper.is_alive():
+            self._note(_no_keeper())
+        return self._why
+
+    @property
+    def _troubled(self) -> bool:
         return self._failed or self._sync_failed or self._gone
+
+    def _note(self, error: Exception) -> str:
+        """Keep why the log cannot be written, tell it if it is the first time, and return the cause."""
+        first = not self._why
+        if isinstance(error, StartRefused):
+            cause, self._why = "it was removed and cannot be made again", str(error)
+        else:
+            cause = reason(error) if isinstance(error, OSError) else type(error).__name__
+            helps = remedy(error) if isinstance(error, OSError) else _REPORT
+            self._why = f"{WHAT} `{self._path}` cannot be written: {cause}; {helps}"
+        if first and not self._quiet:
+            log.error("%s; until it can be, requests are refused", self._why)
+        return cause
 
     def write(self, record: Record) -> None:
         """Append one record.
@@ -109,7 +138,7 @@ class FileLog:
         """
         try:
             if not self._keeper.is_alive():
-                raise OSError(errno.ESRCH, "its keeper is not running")
+                raise _no_keeper()
             for _ in range(_TRIES):
                 if self._gone:
                     self.reopen()
@@ -123,9 +152,9 @@ class FileLog:
         except (OSError, StartRefused) as error:
             self._failed = True
             self._probed = time.monotonic()
-            cause = reason(error) if isinstance(error, OSError) else "it was removed and cannot be made again"
-            raise LogUnavailable(f"{WHAT} `{self._path}` cannot be written: {cause}") from None
+            raise LogUnavailable(f"{WHAT} `{self._path}` cannot be written: {self._note(error)}") from None
         self._failed = False
+        self._why = ""
 
     def reopen(self) -> None:
         """Open the path anew (SIGHUP, or the file was moved away). The chain goes on in the new file.
@@ -269,8 +298,7 @@ class FileLog:
             try:
                 self._look_after()
             except Exception as error:
-                if not self._sync_failed:
-                    log.error("%s `%s` cannot be looked after: %s", WHAT, self._path, type(error).__name__)  # noqa: TRY400 - one line is enough
+                self._note(error)
                 self._sync_failed = True
 
     def _look_after(self) -> None:
@@ -293,10 +321,16 @@ class FileLog:
                 os.close(descriptor)
 
 
-def open_log(path: str | Path, *, state: Path, sync: str = Sync.INTERVAL) -> FileLog | StreamLog:
+def _no_keeper() -> OSError:
+    return OSError(errno.ESRCH, "its keeper is not running")
+
+
+def open_log(path: str | Path, *, state: Path, sync: str = Sync.INTERVAL, quiet: bool = False) -> FileLog | StreamLog:
     """The log that `audit: {path, sync}` names: `stdout`, or a file, relative to the state directory.
+
+    A `quiet` file leaves it to the caller to tell why it cannot be written.
 
     Raises:
         StartRefused: the file cannot be opened or written, is not owner-only, or is no decision log.
     """
-    return StreamLog() if str(path) == STDOUT else FileLog(state / path, sync=sync)
+    return StreamLog() if str(path) == STDOUT else FileLog(state / path, sync=sync, quiet=quiet)

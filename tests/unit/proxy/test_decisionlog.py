@@ -833,6 +833,45 @@ def test_a_full_disk_refuses_and_leaves_whole_lines(path: Path, opened: Open, ro
     assert _intact(path).torn == ()
 
 
+def test_why_nothing_can_be_written_is_told_once(
+    path: Path, opened: Open, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The operator is told the file, the cause and the remedy, once an outage; `trouble` says it for as long."""
+    log = opened(path)
+    quiet = FileLog(path, sync=Sync.OFF, quiet=True)
+    for error, says in (
+        (errno.ENOSPC, "no space left on device; make room on its disk"),
+        (errno.EFBIG, "file too large; rotate it, or raise the limit of a file's size"),
+        (errno.EIO, "input/output error; see to its disk and its directory"),
+    ):
+        assert log.trouble == ""
+        caplog.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "write", _fails(error))
+            patch.setattr(writer_module, "_PROBE_SECONDS", 0.0)
+            for each in (log, log, quiet):
+                with pytest.raises(LogUnavailable):
+                    each.write(ALLOW)
+                assert each.trouble == f"decision log `{path}` cannot be written: {says}"
+        assert caplog.messages == [f"{log._why}; until it can be, requests are refused"]
+        log.write(ALLOW)
+    quiet.close()
+
+
+def test_why_a_removed_file_cannot_be_made_again_is_told(
+    path: Path, opened: Open, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What stands in the place of a log that was removed is named, by a program without requests too."""
+    monkeypatch.setattr(writer_module, "_INTERVAL_SECONDS", 0.01)
+    monkeypatch.setattr(writer_module, "_PROBE_SECONDS", 0.0)
+    log = opened(path)
+    path.unlink()
+    path.mkdir()
+    wait_for(lambda: bool(log.trouble))
+    assert log.trouble == f"decision log `{path}` cannot be opened: is a directory; correct `audit.path`"
+    assert caplog.messages == [f"{log._why}; until it can be, requests are refused"]
+
+
 def test_all_but_the_line_end_fits(path: Path, opened: Open) -> None:
     """A line that lacks only its end is not in the log either."""
     log = opened(path)
@@ -957,6 +996,7 @@ def test_a_log_without_its_keeper_is_not_writable(path: Path, monkeypatch: pytes
     log = FileLog(path)
     log._keeper.join()
     assert not log.writable
+    assert log.trouble == f"decision log `{path}` cannot be written: its keeper is not running; start grantproxy anew"
     with pytest.raises(LogUnavailable, match="its keeper is not running"):
         log.write(ALLOW)
     log.close()
@@ -1297,16 +1337,21 @@ def test_a_file_is_shared_with_whoever_else_writes_to_it(tmp_path: Path) -> None
     assert _broken(target).place.line == 2, "what is no record is no part of the log"
 
 
-def test_a_stream_whose_reader_left_is_not_writable() -> None:
+def test_a_stream_whose_reader_left_is_not_writable(caplog: pytest.LogCaptureFixture) -> None:
     """A closed pipe refuses records and shows in `writable`."""
     reader, end = os.pipe()
     log = StreamLog(end)
     log.write(ALLOW)
     head = log.head
     os.close(reader)
-    with pytest.raises(LogUnavailable, match="broken pipe"):
-        log.write(ALLOW)
+    assert log.trouble == ""
+    for _ in range(2):
+        with pytest.raises(LogUnavailable, match="broken pipe"):
+            log.write(ALLOW)
     assert not log.writable
+    why = "decision log on standard output cannot be written: broken pipe; see to the program that reads it"
+    assert log.trouble == why
+    assert caplog.messages == [f"{why}; until it can be, requests are refused"]
     assert log.head == head
     os.close(end)
 
