@@ -162,7 +162,8 @@ def show(config: Path | None, log: Path | None, rotated: bool, limit: int, as_js
     elif as_json:
         _echo_json(found)
     elif sys.stdout.isatty():
-        _console().print(records_table(record for _, record in found))
+        console = _console()
+        console.print(records_table((record for _, record in found), console.width))
     else:
         for _, record in found:
             click.echo(plain(record))

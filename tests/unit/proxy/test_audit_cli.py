@@ -133,7 +133,7 @@ def test_no_record_moves_the_cursor() -> None:
     """Characters of a record that are not printable are shown as escapes; markup is text."""
     record = {"operation": HOSTILE, "endpoint": HOSTILE, "verdict": HOSTILE, "box": [HOSTILE], "rule": HOSTILE}
     console = Console(file=io.StringIO(), width=400)
-    console.print(records_table([record]))
+    console.print(records_table([record], console.width))
     for part in summary_tables(summarize([record | {"event": "broker_request_deny"}])):
         console.print(part)
     file = console.file
@@ -153,6 +153,46 @@ def test_raw_lines_are_made_harmless_too(path: Path) -> None:
     assert shown.isascii()
     assert "\x7f" not in shown.replace("\\u007f", "")
     assert json.loads(shown.splitlines()[0])["operation"] == "list\x9b31m\x7f"
+
+
+def _table(width: int, *more: dict[str, object]) -> str:
+    stamp = {"ts": "2026-01-02T03:04:05.678Z", "id": "0b5f1c6f9f6a", "box": "agent-1", "endpoint": "github-issues"}
+    allowed = {"verdict": "allow", "operation": "list issues", "status": 200, "method": "GET", "duration_ms": 1.5}
+    denied = {"verdict": "deny", "host": "api.github.com", "rule": "semantic-request-deny", "reason": "no-operation"}
+    file = io.StringIO()
+    console = Console(file=file, width=width)
+    console.print(records_table([stamp | allowed, stamp | denied, *more], console.width))
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("width", "columns", "time"),
+    [
+        pytest.param(200, HEADER.split(), "2026-01-02T03:04:05.678Z", id="all"),
+        pytest.param(140, HEADER.split(), "2026-01-02T03:04:05.678Z", id="just-all"),
+        pytest.param(139, HEADER.split(), "01-02 03:04:05", id="short-time"),
+        pytest.param(126, [name for name in HEADER.split() if name != "ms"], "01-02 03:04:05", id="no-ms"),
+        pytest.param(110, [n for n in HEADER.split() if n not in ("ms", "box", "method")], "01-02 03:04:05", id="110"),
+        pytest.param(80, ["time", "verdict", "endpoint", "operation", "why", "id"], "01-02 03:04:05", id="80"),
+    ],
+)
+def test_a_narrow_terminal_has_the_columns_that_matter(width: int, columns: list[str], time: str) -> None:
+    """The time, the verdict and the id are whole at 80 columns, and so is all that why and operation say."""
+    shown = _table(width)
+    lines = shown.splitlines()
+    assert lines[0].split() == columns
+    assert max(map(len, lines)) <= width
+    assert lines[1].startswith(time)
+    assert "deny" in shown
+    assert shown.count("0b5f1c6f") == 2
+    assert "…" not in shown
+    if width > 100:
+        assert "semantic-request-deny/no-operation" in shown
+
+
+def test_a_time_that_is_none_is_shown_as_it_is() -> None:
+    """What somebody wrote in the place of a time is not cut."""
+    assert "yesterday-at-four" in _table(80, {"ts": "yesterday-at-four"})
 
 
 @pytest.mark.parametrize("subcommand", ["show", "tail", "summary", "verify"])
@@ -429,7 +469,7 @@ def test_an_end_says_who_ended(labels: object, shown: str) -> None:
     record = {"event": "broker_request_end", "verdict": "allow", "labels": labels}
     assert plain(record).split()[6] == shown
     console = Console(file=io.StringIO(), width=200)
-    console.print(records_table([record]))
+    console.print(records_table([record], console.width))
     assert isinstance(console.file, io.StringIO)
     assert shown in console.file.getvalue()
 
