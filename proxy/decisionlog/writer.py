@@ -234,7 +234,7 @@ class FileLog:
             if end != self._end:  # another process wrote, or the file is new to us: its last line may be torn
                 close_off(descriptor)
                 end = os.lseek(descriptor, 0, os.SEEK_END)
-            if not self._linked:
+            if not self._linked or not chain.seq:  # others may have written since a first record failed
                 self._link(descriptor)
             line = chain.next(record)
             try:

@@ -833,6 +833,25 @@ def test_a_full_disk_refuses_and_leaves_whole_lines(path: Path, opened: Open, ro
     assert _intact(path).torn == ()
 
 
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_chain_whose_first_record_failed_is_linked_anew(
+    path: Path, opened: Open, monkeypatch: pytest.MonkeyPatch, moved: bool
+) -> None:
+    """What another process wrote between a full disk and a chain's first record is what that record follows."""
+    one, other = opened(path), opened(path)
+    other.write(ALLOW)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", _fails(errno.ENOSPC))
+        with pytest.raises(LogUnavailable):
+            one.write(ALLOW)
+    other.write(ALLOW)
+    if moved:
+        path.rename(path.with_name("decisions.jsonl.1"))
+    one.write(ALLOW)
+    other.write(ALLOW)
+    assert _intact(*with_rotated(path)).records == 4
+
+
 def test_why_nothing_can_be_written_is_told_once(
     path: Path, opened: Open, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
