@@ -8,12 +8,11 @@ pages. Its connections are few, and one that asks nothing is closed.
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, cast, final
+from typing import Final, Protocol, cast, final
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from addons.ports import DecisionLog
 from addons.where import cross_site
 from grants.canonical import parse_authority
 from grants.message import Authority, RequestHead
@@ -24,6 +23,15 @@ from proxy.sockets import Listener
 _MOST_CONNECTIONS: Final = 64
 _SILENT_SECONDS: Final = 10.0
 _KEPT_SECONDS: Final = 5.0
+
+
+class Watched(Protocol):
+    """The decision log, as it is looked after."""
+
+    @property
+    def trouble(self) -> str:
+        """Why it cannot be written now, and what helps; empty where it can."""
+        ...
 
 
 @final
@@ -41,7 +49,7 @@ class Admin:
     """
 
     settings: Callable[[], Settings]
-    decisions: DecisionLog
+    decisions: Watched
     listeners: Callable[[], tuple[Listener, ...]]
     draining: Callable[[], bool]
     reloaded: Callable[[], Result | None]
@@ -56,8 +64,8 @@ class Admin:
     async def readyz(self, request: web.Request) -> web.Response:
         """The program can serve."""
         problems = []
-        if not self.decisions.writable:
-            problems.append("the decision log cannot be written")
+        if trouble := self.decisions.trouble:
+            problems.append(trouble)
         if self.draining():
             problems.append("the program is stopping")
         listeners = [{"setting": listener.setting, "address": str(listener.address)} for listener in self.listeners()]

@@ -102,18 +102,33 @@ def _log(config: Path | None, log: Path | None) -> Path:
     if path is None:
         fail("the decision log goes to standard output; keep it in a file and name that with --log")
     if not path.exists():
+        if beside := reader.with_rotated(path)[:-1]:
+            fail(
+                f"there is no decision log at `{path}`, which was moved to `{beside[-1]}`; the next request makes it"
+                f" anew, and `--log {beside[-1]}` reads that one"
+            )
         fail(f"there is no decision log at `{path}`; start `grantproxy serve`, or name one with --log")
     return path
 
 
 def _read(path: Path, wanted: Filter, *, rotated: bool) -> Iterator[Found]:
+    unread = reader.Unread()
     try:
         for file in reader.with_rotated(path) if rotated else (path,):
-            for line, record in reader.records(file):
+            for line, record in reader.records(file, unread):
                 if wanted.takes(record):
                     yield line, record
     except reader.UNREADABLE as error:
         fail(_cannot_read(getattr(error, "filename", None) or path, error))
+    _tell_unread(unread, path)
+
+
+def _tell_unread(unread: reader.Unread, path: Path) -> None:
+    """Nothing is left out in silence."""
+    if unread.count:
+        lines = "1 line" if unread.count == 1 else f"{unread.count} lines"
+        remedy = f"run `grantproxy audit verify --log {path}`"
+        click.echo(f"warning: {lines} could not be read, the first is {unread.first}; {remedy}", err=True)
 
 
 def _cannot_read(path: object, error: Exception) -> str:
@@ -147,7 +162,8 @@ def show(config: Path | None, log: Path | None, rotated: bool, limit: int, as_js
     elif as_json:
         _echo_json(found)
     elif sys.stdout.isatty():
-        _console().print(records_table(record for _, record in found))
+        console = _console()
+        console.print(records_table((record for _, record in found), console.width))
     else:
         for _, record in found:
             click.echo(plain(record))
@@ -193,16 +209,20 @@ def tail(config: Path | None, log: Path | None, limit: int, follow: bool, as_jso
 def _last(path: Path, wanted: Filter, limit: int) -> tuple[deque[Found], int]:
     """The last records that match, and the byte behind the last whole line."""
     last: deque[Found] = deque(maxlen=limit)
-    end = 0
+    end, unread = 0, reader.Unread()
     try:
-        for raw in reader.read_lines(path):
+        for number, raw in enumerate(reader.read_lines(path), 1):
+            record = None
             if raw.endswith(b"\n"):
                 end += len(raw)
                 record = as_record(raw[:-1])
                 if record is not None and wanted.takes(record):
                     last.append((raw[:-1], record))
+            if record is None:
+                unread.add(path, number, raw)
     except reader.UNREADABLE as error:
         fail(_cannot_read(path, error))
+    _tell_unread(unread, path)
     return last, end
 
 
@@ -215,7 +235,7 @@ def _last(path: Path, wanted: Filter, limit: int) -> tuple[deque[Found], int]:
     multiple=True,
     callback=_digests,
     metavar="HASH",
-    help="A head noted earlier: it must be in the log.",
+    help="A head noted earlier: it must be in the log, with all that came before it in its chain.",
 )
 @click.option(
     "--after",
@@ -233,10 +253,14 @@ def verify_command(
     after: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Check that no record was changed, removed, added or moved.
+    """Check that no record was changed, removed, added or moved, by the record that follows it.
+
+    The last record of a chain may have none behind it: that it was changed, or that a tail was cut off, shows only
+    with --head, a head that was noted before. Each worker and each start has a chain of its own; --json prints the
+    head of each, and --head may be given for each.
 
     FILES are read in the order given, oldest first; without any, the log and the files beside it that it was rotated
-    into. A tail that was cut off shows only with --head. Exits 0 when all is well, 1 at the first broken place.
+    into. Exits 0 when all is well, 1 at the first broken place.
     """
     chosen = files or reader.with_rotated(_log(config, log))
     try:
@@ -245,7 +269,7 @@ def verify_command(
         fail(_cannot_read(getattr(error, "filename", None) or chosen[0], error))
     match verdict:
         case Intact():
-            _echo_intact(verdict, as_json)
+            _echo_intact(verdict, as_json, held=bool(heads))
         case Broken(place=place, what=what):
             if as_json:
                 click.echo(json.dumps({"ok": False, "file": place.file, "line": place.line, "what": what}))
@@ -253,16 +277,21 @@ def verify_command(
             raise SystemExit(1)
 
 
-def _echo_intact(intact: Intact, as_json: bool) -> None:
+def _echo_intact(intact: Intact, as_json: bool, *, held: bool) -> None:
     if as_json:
         document = asdict(intact) | {"ok": True, "torn": [str(place) for place in intact.torn]}
         click.echo(json.dumps(document))
         return
     for place in intact.torn:
         click.echo(f"{place}: torn line; a crash cut it off before anybody was told that it was written", err=True)
+    if not intact.records:
+        click.echo("ok, but there is no record in it, so nothing was checked")
+        return
     records = "1 record" if intact.records == 1 else f"{intact.records} records"
     chains = "1 chain" if intact.chains == 1 else f"{intact.chains} chains"
-    click.echo(f"ok, {records} in {chains}, head {intact.head}")
+    last = "a changed last record" if intact.chains == 1 else "a changed last record of a chain"
+    uncovered = "" if held else f"; {last} or a cut tail shows only with --head"
+    click.echo(f"ok, {records} in {chains}, head {intact.head}{uncovered}")
 
 
 @command.command()

@@ -4,8 +4,9 @@ What a record says was written by others: each character that is not printable i
 moves the cursor or hides another.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from addons.record import Event
 from proxy.decisionlog.query import AnswerCount, RefusalCount, Summary, said
@@ -16,6 +17,13 @@ if TYPE_CHECKING:
 HEADER = "time verdict status method endpoint operation why ms box id"
 """The names of the words of a `plain` line."""
 _SHORT_ID = 8
+_GAP = 2
+"""Blanks between two columns of a table."""
+_STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+_LEFT_OUT = ("ms", "box", "method", "status")
+"""Columns of a table that a narrow terminal does without, the least useful first."""
+_WHOLE = ("time", "verdict", "status", "method", "ms", "id")
+"""Columns whose cells are short, and of no use when they are broken."""
 
 
 def safe(value: object) -> str:
@@ -53,22 +61,51 @@ def _why(record: Mapping[str, object]) -> str:
     return ",".join(filter(None, [what, *said(record), *answered]))
 
 
-def records_table(records: Iterable[Mapping[str, object]]) -> "Table":
-    """Records as a table for a terminal."""
+def records_table(records: Iterable[Mapping[str, object]], width: int) -> "Table":
+    """Records as a table for a terminal of `width` columns.
+
+    Where it is too narrow, the time loses its year and milliseconds, then the columns that say least are left out, and
+    what still does not fit goes on in further lines.
+    """
     from rich.table import Table
     from rich.text import Text
 
+    rows = [_cells(record) for record in records]
+    names = _fitting(rows, width)
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("time", "verdict", "status", "method", "endpoint", "operation", "why", "ms", "box", "id"):
-        table.add_column(name, justify="right" if name in ("status", "ms") else "left")
-    for record in records:
-        verdict = safe(record.get("verdict"))
-        cells = [safe(record.get("ts")), verdict, *(safe(record.get(n)) for n in ("status", "method", "endpoint"))]
-        cells += [safe(_what(record)), safe(_why(record)), safe(record.get("duration_ms")), safe(record.get("box"))]
-        cells.append(safe(record.get("id"))[:_SHORT_ID])
-        style = "red" if verdict == "deny" else ""
-        table.add_row(*(Text(cell, style=style if cell == verdict else "") for cell in cells))
+    for name in names:
+        justify: Literal["left", "right"] = "right" if name in ("status", "ms") else "left"
+        table.add_column(name, justify=justify, overflow="fold", no_wrap=name in _WHOLE)
+    for row in rows:
+        style = "red" if row["verdict"] == "deny" else ""
+        table.add_row(*(Text(row[name], style=style if name == "verdict" else "") for name in names))
     return table
+
+
+def _cells(record: Mapping[str, object]) -> dict[str, str]:
+    """A record's cells, by column."""
+    cells = {name: safe(record.get(name)) for name in ("verdict", "status", "method", "endpoint", "box")}
+    cells |= {"time": safe(record.get("ts")), "ms": safe(record.get("duration_ms"))}
+    cells |= {"operation": safe(_what(record)), "why": safe(_why(record)), "id": safe(record.get("id"))[:_SHORT_ID]}
+    return cells
+
+
+def _fitting(rows: list[dict[str, str]], width: int) -> list[str]:
+    """The columns for which there is room. The rows get shorter times where there is too little."""
+    from rich.cells import cell_len
+
+    def needs(name: str) -> int:
+        return _GAP + max(map(cell_len, [name, *(row[name] for row in rows)]))
+
+    names = HEADER.split()
+    if sum(map(needs, names)) > width + _GAP:
+        for row in rows:
+            if _STAMP.fullmatch(row["time"]):
+                row["time"] = row["time"][5:19].replace("T", " ")
+    for name in _LEFT_OUT:
+        if sum(map(needs, names)) > width + _GAP:
+            names.remove(name)
+    return names
 
 
 def summary_tables(counted: Summary) -> "Iterator[Table | str]":

@@ -15,9 +15,18 @@ from proxy.state import PRIVATE_FILE, StartRefused, reason, require_private
 
 from .chain import as_record
 from .lines import FIRST_PREV, digest
+from .torn import is_torn
 
 WHAT = "decision log"
-_BEGINNING = b'{"id":'
+_REMEDIES = {
+    errno.ENOSPC: "make room on its disk",
+    errno.EDQUOT: "make room, or raise the quota of its user",
+    errno.EFBIG: "rotate it, or raise the limit of a file's size",
+    errno.EROFS: "mount its disk writable",
+    errno.EAGAIN: "end that program",
+    errno.EBADF: "move that file away",
+    errno.ESRCH: "start grantproxy anew",
+}
 _CHUNK = 64 * 1024
 _SEARCHED = 4 * 1024 * 1024
 # A record is written in less than this many tries: a worker beside us hardly ever makes us sleep.
@@ -48,6 +57,11 @@ def open_file(path: Path) -> int:
         os.close(descriptor)
         raise
     return descriptor
+
+
+def remedy(error: OSError) -> str:
+    """What helps where the log cannot be written."""
+    return _REMEDIES.get(error.errno or 0, "see to its disk and its directory")
 
 
 def lock(descriptor: int, seconds: float) -> None:
@@ -101,6 +115,6 @@ def last_link(descriptor: int) -> str | None:
         for line in reversed(lines[1:] if start else lines):
             if as_record(line) is not None:
                 return digest(line)
-    if start == 0 and _BEGINNING.startswith(tail.strip()[: len(_BEGINNING)]):
+    if start == 0 and all(map(is_torn, tail.splitlines(keepends=True))):
         return FIRST_PREV  # empty, or only a first record that a crash tore
     return None

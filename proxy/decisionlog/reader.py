@@ -8,9 +8,12 @@ import stat
 import time
 import zlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import final
 
 from .chain import as_record
+from .torn import is_torn
 
 LONGEST_LINE = 1024 * 1024
 """Bytes of a line that are read: far more than a record has, so that no file is read into memory whole."""
@@ -35,15 +38,33 @@ def read_lines(path: Path) -> Iterator[bytes]:
             yield line
 
 
-def records(path: Path) -> Iterator[tuple[bytes, dict[str, object]]]:
-    """Each whole record of a file: its line without the line end, and what it says. Torn lines are left out.
+@final
+@dataclass(slots=True)
+class Unread:
+    """How many lines could not be read, and the first of them, as `FILE:LINE`."""
+
+    count: int = 0
+    first: str = ""
+
+    def add(self, path: Path, number: int, raw: bytes) -> None:
+        """Count a line that is no record, unless it is empty or may be a last one that is being written."""
+        if raw != b"\n" and (raw.endswith(b"\n") or not is_torn(raw)):
+            self.count += 1
+            self.first = self.first or f"{path}:{number}"
+
+
+def records(path: Path, unread: Unread | None = None) -> Iterator[tuple[bytes, dict[str, object]]]:
+    """Each whole record of a file: its line without the line end, and what it says. Other lines count as `unread`.
 
     Raises:
         OSError: it cannot be read.
     """
-    for raw in read_lines(path):
-        if raw.endswith(b"\n") and (record := as_record(raw[:-1])) is not None:
+    for number, raw in enumerate(read_lines(path), 1):
+        record = as_record(raw[:-1]) if raw.endswith(b"\n") else None
+        if record is not None:
             yield raw[:-1], record
+        elif unread is not None:
+            unread.add(path, number, raw)
 
 
 def with_rotated(path: Path) -> tuple[Path, ...]:

@@ -7,6 +7,7 @@ in it and would write over what the shared one writes.
 """
 
 import errno
+import logging
 import os
 import select
 import stat
@@ -19,12 +20,15 @@ from proxy.state import reason
 
 from .chain import Chain
 from .files import WHAT
+from .torn import CUT
+
+log = logging.getLogger(__name__)
 
 _WAIT_SECONDS = 0.05
 _PAUSE_SECONDS = 0.0005
+_REMEDY = "see to the program that reads it"
 _STALLED = "its reader takes nothing"
-_CUT = b"!\n"
-"""Ends a line that was cut, so that it is no record even when only its line end was missing."""
+_CUT = CUT + b"\n"
 
 
 @final
@@ -43,6 +47,7 @@ class StreamLog:
         self._chain = Chain()
         self._failed = False
         self._torn = False
+        self._why = ""
 
     @property
     def head(self) -> str:
@@ -56,6 +61,11 @@ class StreamLog:
             self._failed = [event for _, event in self._poller.poll(0)] != [select.POLLOUT]
         return not self._failed
 
+    @property
+    def trouble(self) -> str:
+        """Why it cannot be written now, and what helps; empty where it can."""
+        return "" if self.writable else self._why
+
     def write(self, record: Record) -> None:
         """Append one record. Waits for the reader at most 50 ms, and not at all after it was waited for in vain.
 
@@ -67,8 +77,13 @@ class StreamLog:
             self._send(_CUT + line + b"\n" if self._torn else line + b"\n")
         except OSError as error:
             self._failed = True
-            raise LogUnavailable(f"{WHAT} on standard output cannot be written: {reason(error)}") from None
+            why = f"{WHAT} on standard output cannot be written: {reason(error)}"
+            if not self._why:
+                log.error("%s; %s; until it can be, requests are refused", why, _REMEDY)  # noqa: TRY400 - one line is enough
+            self._why = f"{why}; {_REMEDY}"
+            raise LogUnavailable(why) from None
         self._torn = self._failed = False
+        self._why = ""
         self._chain.written(line)
 
     def reopen(self) -> None:

@@ -3,8 +3,9 @@
 Rules, all of them over whole lines: a record's `seq` is one more than that of the record before it in its chain, and
 its `prev` the digest of that line. The first record of a chain has `seq` 1, and its `prev` is the digest of the last
 record above it in the log, of whatever chain, or zeros at the top of a file. A chain that goes on from a file that was
-not given must go on from a line that the caller vouches for (`after`). Blank lines, and lines that are no record, prove
-nothing and hide nothing: a record that was made unreadable is missing from its chain. They are reported as torn.
+not given must go on from a line that the caller vouches for (`after`). Empty lines, and lines that are what a crash
+leaves of a record (`torn`), prove nothing and hide nothing: a record that was made to look like one is missing from its
+chain. They are reported as torn. Any other line that is no record is damage.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,6 +16,7 @@ from typing import final
 from .chain import as_record
 from .lines import FIRST_PREV, digest
 from .reader import read_lines
+from .torn import is_torn
 
 
 @final
@@ -38,7 +40,7 @@ class Intact:
         records: how many there are. chains: how many chains they are in.
         head: the digest of the last record; zeros when there is none.
         heads: the digest of each chain's last record, by the chain's id.
-        torn: lines that are no record: a crash tore them.
+        torn: lines of which a crash left the beginning only.
     """
 
     records: int
@@ -59,17 +61,23 @@ class Broken:
 
 type Verdict = Intact | Broken
 
+_DAMAGED = "the line is no record, nor the beginning of one, which a crash leaves; it was changed or added"
+
 
 @dataclass(slots=True)
 class _End:
+    """The last record of a chain; `torn` is how many torn lines there were before it."""
+
     seq: int
     link: str
+    torn: int
 
 
 def verify(files: Sequence[Path], *, heads: Iterable[str] = (), after: Iterable[str] = ()) -> Verdict:
     """Check `files`, oldest first.
 
-    `heads` are digests noted earlier, which must be among the records; a cut tail shows in no other way. `after` are
+    `heads` are digests noted earlier, which must be among the records: a cut tail, and a change of the last record of a
+    chain, show in no other way. `after` are
     the last digests of files that were not given.
 
     Raises:
@@ -85,7 +93,7 @@ def verify_lines(
     ends: dict[str, _End] = {}
     wanted, vouched = dict.fromkeys(heads), frozenset(after)
     torn: list[Place] = []
-    last, records = FIRST_PREV, 0
+    last, records, before = FIRST_PREV, 0, 0
     place = Place(file="-", line=0)
     for file, lines in files:
         top = True
@@ -94,18 +102,25 @@ def verify_lines(
             line = raw[:-1] if raw.endswith(b"\n") else b""
             record = as_record(line)
             if record is None:
-                if raw.strip():
+                if not is_torn(raw):
+                    return Broken(place=place, what=_DAMAGED)
+                if raw != b"\n":
                     torn.append(place)
                 continue
-            if problem := _problem(record, ends, last, top=top, vouched=vouched):
-                return Broken(place=place, what=problem)
-            last = digest(line)
-            ends[str(record["chain"])] = _End(int(str(record["seq"])), last)
+            end = ends.get(str(record["chain"]))
+            if problem := _problem(record, end, last, top=top, vouched=vouched):
+                unread = torn[before if end is None else end.torn :]
+                return Broken(place=place, what=f"{problem}; {unread[0]} cannot be read" if unread else problem)
+            last, before = digest(line), len(torn)
+            ends[str(record["chain"])] = _End(int(str(record["seq"])), last, before)
             wanted.pop(last, None)
             records += 1
             top = False
     if wanted:
-        return Broken(place=place, what=f"the log ends without the record {next(iter(wanted))}; its tail was cut")
+        head = next(iter(wanted))
+        return Broken(
+            place=place, what=f"the log ends without the record {head}; its tail was cut, or that record was changed"
+        )
     return Intact(
         records=records,
         chains=len(ends),
@@ -116,11 +131,10 @@ def verify_lines(
 
 
 def _problem(
-    record: dict[str, object], ends: dict[str, _End], last: str, *, top: bool, vouched: frozenset[str]
+    record: dict[str, object], end: _End | None, last: str, *, top: bool, vouched: frozenset[str]
 ) -> str | None:
     """What is wrong with a record in its place, or None."""
     chain, seq, prev = str(record["chain"]), int(str(record["seq"])), str(record["prev"])
-    end = ends.get(chain)
     if end is None:
         if prev == FIRST_PREV and top and seq == 1:
             return None

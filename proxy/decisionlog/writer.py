@@ -5,8 +5,12 @@ which only a part could be written is taken back at once, so the file stays JSON
 writable until a write goes through; the state of the disk is asked again at most once a second, so that a program that
 sends no more requests comes back by itself.
 
-A file that was removed, or that another took the place of, is noticed at the write: a record counts only when the file
-that it is in still has a name. A file that was moved away has one; it is written to until SIGHUP.
+A file that was moved away, removed, or that another took the place of, is noticed before each record, which then goes
+into the file that the path names, made anew where there is none. What goes in between is noticed behind the record: it
+counts only when the file that it is in still has a name. A record that counts stays where it is, so that no chain has
+one twice: it may be the last one in a file that was just moved. Each process that shares the file moves on with its own
+next record, and no chain comes back. Where the path cannot be opened anew, a file that was moved away is still written
+to, and the path tried again once a second: whoever rotates may be about to make it.
 
 Times, on the developers' machine: a record costs about 15 µs, nearly half of it system calls; with `sync: always` also
 what the disk takes for an fsync, on the event loop, which is some milliseconds on a disk without a write cache.
@@ -28,7 +32,7 @@ from proxy.settings.model import Sync
 from proxy.state import StartRefused, reason
 
 from .chain import Chain
-from .files import WHAT, close_off, last_link, lock, open_file, unlock
+from .files import WHAT, close_off, last_link, lock, open_file, remedy, unlock
 from .stream import StreamLog
 
 log = logging.getLogger(__name__)
@@ -38,6 +42,8 @@ _INTERVAL_SECONDS = 1.0
 _PROBE_SECONDS = 1.0
 _PROBE = b"\n" * 4096
 _TRIES = 2
+_TOLD_AT = 2
+_REPORT = "report it, with what happened before"
 # Long enough for a worker that has the lock and was not given a processor for a while.
 _LOCK_SECONDS = 1.0
 _LOCK_SECONDS_AT_START = 5.0
@@ -47,12 +53,16 @@ _LOCK_SECONDS_AT_START = 5.0
 class FileLog:
     """The log in a file (see `addons.ports.DecisionLog`). Each process opens its own; several may share the file.
 
+    Why it cannot be written is told once until a record goes through, on stderr, unless it is `quiet`.
+
     Raises:
         StartRefused: the file cannot be opened or written, is not owner-only, or is no decision log.
     """
 
-    def __init__(self, path: Path, *, sync: str = Sync.INTERVAL) -> None:
+    def __init__(self, path: Path, *, sync: str = Sync.INTERVAL, quiet: bool = False) -> None:
         self._path = path
+        self._quiet = quiet
+        self._why = ""
         self._sync = Sync(sync)
         self._chain = Chain()
         self._end = -1
@@ -62,6 +72,10 @@ class FileLog:
         self._sync_failed = False
         self._gone = False
         self._probed = 0.0
+        self._misses = 0
+        self._missed = 0.0
+        self._name = os.fspath(path)
+        self._file = (-1, -1)
         self._retired: deque[int] = deque()
         self._fd = self._open(_LOCK_SECONDS_AT_START)
         self._closed = threading.Event()
@@ -81,16 +95,40 @@ class FileLog:
     @property
     def writable(self) -> bool:
         """False from a failed write until one succeeds. While it is False, tries one (at most once a second)."""
-        if self._trouble and time.monotonic() - self._probed >= _PROBE_SECONDS:
+        if self._troubled and time.monotonic() - self._probed >= _PROBE_SECONDS:
             self._probed = time.monotonic()
-            with contextlib.suppress(OSError, StartRefused):
+            try:
                 self._probe()
                 self._failed = False
-        return not self._trouble and self._keeper.is_alive()
+            except (OSError, StartRefused) as error:
+                self._note(error)
+        return not self._troubled and self._keeper.is_alive()
 
     @property
-    def _trouble(self) -> bool:
+    def trouble(self) -> str:
+        """Why it cannot be written now, and what helps; empty where it can."""
+        if self.writable:
+            return ""
+        if not self._keeper.is_alive():
+            self._note(_no_keeper())
+        return self._why
+
+    @property
+    def _troubled(self) -> bool:
         return self._failed or self._sync_failed or self._gone
+
+    def _note(self, error: Exception) -> str:
+        """Keep why the log cannot be written, tell it if it is the first time, and return the cause."""
+        first = not self._why
+        if isinstance(error, StartRefused):
+            cause, self._why = "it was removed and cannot be made again", str(error)
+        else:
+            cause = reason(error) if isinstance(error, OSError) else type(error).__name__
+            helps = remedy(error) if isinstance(error, OSError) else _REPORT
+            self._why = f"{WHAT} `{self._path}` cannot be written: {cause}; {helps}"
+        if first and not self._quiet:
+            log.error("%s; until it can be, requests are refused", self._why)
+        return cause
 
     def write(self, record: Record) -> None:
         """Append one record.
@@ -100,10 +138,12 @@ class FileLog:
         """
         try:
             if not self._keeper.is_alive():
-                raise OSError(errno.ESRCH, "its keeper is not running")
+                raise _no_keeper()
             for _ in range(_TRIES):
                 if self._gone:
                     self.reopen()
+                elif self._moved():
+                    self._move_on()
                 if self._append(record):
                     break
                 self._gone = True  # the record is needed once more, where it can be found
@@ -112,12 +152,12 @@ class FileLog:
         except (OSError, StartRefused) as error:
             self._failed = True
             self._probed = time.monotonic()
-            cause = reason(error) if isinstance(error, OSError) else "it was removed and cannot be made again"
-            raise LogUnavailable(f"{WHAT} `{self._path}` cannot be written: {cause}") from None
+            raise LogUnavailable(f"{WHAT} `{self._path}` cannot be written: {self._note(error)}") from None
         self._failed = False
+        self._why = ""
 
     def reopen(self) -> None:
-        """Open the path anew (SIGHUP, after the file was moved away). The chain goes on in the new file.
+        """Open the path anew (SIGHUP, or the file was moved away). The chain goes on in the new file.
 
         The keeper syncs and closes the old one.
 
@@ -128,7 +168,31 @@ class FileLog:
         old, self._fd = self._fd, fresh
         self._end = -1
         self._gone = False
+        self._misses = 0
         self._retired.append(old)
+
+    def _moved(self) -> bool:
+        """Whether the path names another file than the one that is written to, or none."""
+        try:
+            found = os.stat(self._name)
+        except OSError as error:
+            return error.errno == errno.ENOENT
+        return (found.st_dev, found.st_ino) != self._file
+
+    def _move_on(self) -> None:
+        """Go on in the file that the path names. Where that fails, the one that was moved away is not lost: it holds
+        the records, and from the second failure on the operator is told so.
+        """
+        now = time.monotonic()
+        if self._misses and now - self._missed < _PROBE_SECONDS:
+            return
+        self._missed = now
+        try:
+            self.reopen()
+        except StartRefused as refused:
+            self._misses += 1
+            if self._misses == _TOLD_AT:
+                log.warning("records go on in the file that was moved away from the path of the log: %s", refused)
 
     def close(self) -> None:
         """Sync, and close the file. Nothing may be written after it."""
@@ -149,6 +213,8 @@ class FileLog:
                 raise StartRefused(f"{WHAT} `{self._path}` holds something else; set `audit.path` to another file")
             close_off(descriptor)
             unlock(descriptor)
+            found = os.fstat(descriptor)
+            self._file = (found.st_dev, found.st_ino)
         except OSError as error:
             os.close(descriptor)
             raise StartRefused(
@@ -168,7 +234,7 @@ class FileLog:
             if end != self._end:  # another process wrote, or the file is new to us: its last line may be torn
                 close_off(descriptor)
                 end = os.lseek(descriptor, 0, os.SEEK_END)
-            if not self._linked:
+            if not self._linked or not chain.seq:  # others may have written since a first record failed
                 self._link(descriptor)
             line = chain.next(record)
             try:
@@ -232,8 +298,7 @@ class FileLog:
             try:
                 self._look_after()
             except Exception as error:
-                if not self._sync_failed:
-                    log.error("%s `%s` cannot be looked after: %s", WHAT, self._path, type(error).__name__)  # noqa: TRY400 - one line is enough
+                self._note(error)
                 self._sync_failed = True
 
     def _look_after(self) -> None:
@@ -256,10 +321,16 @@ class FileLog:
                 os.close(descriptor)
 
 
-def open_log(path: str | Path, *, state: Path, sync: str = Sync.INTERVAL) -> FileLog | StreamLog:
+def _no_keeper() -> OSError:
+    return OSError(errno.ESRCH, "its keeper is not running")
+
+
+def open_log(path: str | Path, *, state: Path, sync: str = Sync.INTERVAL, quiet: bool = False) -> FileLog | StreamLog:
     """The log that `audit: {path, sync}` names: `stdout`, or a file, relative to the state directory.
+
+    A `quiet` file leaves it to the caller to tell why it cannot be written.
 
     Raises:
         StartRefused: the file cannot be opened or written, is not owner-only, or is no decision log.
     """
-    return StreamLog() if str(path) == STDOUT else FileLog(state / path, sync=sync)
+    return StreamLog() if str(path) == STDOUT else FileLog(state / path, sync=sync, quiet=quiet)

@@ -82,7 +82,7 @@ def _write(settings: Settings, records: Sequence[Record], *, tell: bool) -> int:
     """How many of them are in the log now."""
     written = 0
     try:
-        decisions = open_log(settings.audit.path or "", state=settings.state, sync=settings.audit.sync)
+        decisions = open_log(settings.audit.path or "", state=settings.state, sync=settings.audit.sync, quiet=True)
         try:
             for record in records:
                 decisions.write(record)

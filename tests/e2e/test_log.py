@@ -35,7 +35,9 @@ def test_full_disk(make_stack: Any) -> None:
     assert reached <= 2, "the first failure may be found after sending, later ones must not"
     status, document = _readyz(stack)
     assert status == 503
-    assert "log" in json.dumps(document)
+    why = f"decision log `{stack.proxy.log}` cannot be written: file too large; rotate it, or raise the limit"
+    assert [problem.startswith(why) for problem in document["problems"]] == [True]
+    assert (stack.proxy.folder / "stderr").read_text().count(why) == 1, "once, not with each request"
     for _ in range(3):
         with stack.open("base") as client:
             assert client.exchange(stack.get("base")).status == 503

@@ -98,6 +98,11 @@ class MemoryLog:
         """The last write went through."""
         return not self._failed
 
+    @property
+    def trouble(self) -> str:
+        """As the log of a file has it."""
+        return "decision log `/x` cannot be written: no space left on device; make room" if self._failed else ""
+
     def decisions(self) -> list[Record]:
         """The records of decisions, without intents."""
         return [record for record in self.records if record.event is not Event.INTENT]

@@ -59,6 +59,19 @@ async def ask(talk: Talk, address: tuple[str, int], path: str) -> tuple[int, dic
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
+def test_why_the_log_cannot_be_written_is_a_problem() -> None:
+    """The operator is told the file, the cause and what helps, for as long as it lasts."""
+
+    async def work(address: tuple[str, int], log: MemoryLog) -> None:
+        async with raw(address) as talk:
+            assert (await ask(talk, address, "/readyz"))[0] == 200
+            log._failed = True
+            status, document = await ask(talk, address, "/readyz")
+            assert (status, document["problems"]) == (503, [log.trouble])
+
+    run(work)
+
+
 @pytest.mark.parametrize(
     ("last", "shown"),
     [

@@ -133,7 +133,7 @@ def test_no_record_moves_the_cursor() -> None:
     """Characters of a record that are not printable are shown as escapes; markup is text."""
     record = {"operation": HOSTILE, "endpoint": HOSTILE, "verdict": HOSTILE, "box": [HOSTILE], "rule": HOSTILE}
     console = Console(file=io.StringIO(), width=400)
-    console.print(records_table([record]))
+    console.print(records_table([record], console.width))
     for part in summary_tables(summarize([record | {"event": "broker_request_deny"}])):
         console.print(part)
     file = console.file
@@ -153,6 +153,46 @@ def test_raw_lines_are_made_harmless_too(path: Path) -> None:
     assert shown.isascii()
     assert "\x7f" not in shown.replace("\\u007f", "")
     assert json.loads(shown.splitlines()[0])["operation"] == "list\x9b31m\x7f"
+
+
+def _table(width: int, *more: dict[str, object]) -> str:
+    stamp = {"ts": "2026-01-02T03:04:05.678Z", "id": "0b5f1c6f9f6a", "box": "agent-1", "endpoint": "github-issues"}
+    allowed = {"verdict": "allow", "operation": "list issues", "status": 200, "method": "GET", "duration_ms": 1.5}
+    denied = {"verdict": "deny", "host": "api.github.com", "rule": "semantic-request-deny", "reason": "no-operation"}
+    file = io.StringIO()
+    console = Console(file=file, width=width)
+    console.print(records_table([stamp | allowed, stamp | denied, *more], console.width))
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("width", "columns", "time"),
+    [
+        pytest.param(200, HEADER.split(), "2026-01-02T03:04:05.678Z", id="all"),
+        pytest.param(140, HEADER.split(), "2026-01-02T03:04:05.678Z", id="just-all"),
+        pytest.param(139, HEADER.split(), "01-02 03:04:05", id="short-time"),
+        pytest.param(126, [name for name in HEADER.split() if name != "ms"], "01-02 03:04:05", id="no-ms"),
+        pytest.param(110, [n for n in HEADER.split() if n not in ("ms", "box", "method")], "01-02 03:04:05", id="110"),
+        pytest.param(80, ["time", "verdict", "endpoint", "operation", "why", "id"], "01-02 03:04:05", id="80"),
+    ],
+)
+def test_a_narrow_terminal_has_the_columns_that_matter(width: int, columns: list[str], time: str) -> None:
+    """The time, the verdict and the id are whole at 80 columns, and so is all that why and operation say."""
+    shown = _table(width)
+    lines = shown.splitlines()
+    assert lines[0].split() == columns
+    assert max(map(len, lines)) <= width
+    assert lines[1].startswith(time)
+    assert "deny" in shown
+    assert shown.count("0b5f1c6f") == 2
+    assert "…" not in shown
+    if width > 100:
+        assert "semantic-request-deny/no-operation" in shown
+
+
+def test_a_time_that_is_none_is_shown_as_it_is() -> None:
+    """What somebody wrote in the place of a time is not cut."""
+    assert "yesterday-at-four" in _table(80, {"ts": "yesterday-at-four"})
 
 
 @pytest.mark.parametrize("subcommand", ["show", "tail", "summary", "verify"])
@@ -182,7 +222,56 @@ def test_an_empty_log_is_said_to_be(tmp_path: Path, arguments: list[str], says: 
     result = _run(*arguments, "--log", empty)
     assert (result.exit_code, result.stdout) == (0, "")
     assert result.stderr == f"{says} `{empty}`\n"
-    assert _run("verify", "--log", empty).stdout == f"ok, 0 records in 0 chains, head {'0' * 64}\n"
+    assert _run("verify", "--log", empty).stdout == "ok, but there is no record in it, so nothing was checked\n"
+    assert json.loads(_run("verify", "--log", empty, "--json").stdout)["records"] == 0
+
+
+def test_what_a_crash_left_of_the_first_record_is_no_log_yet(tmp_path: Path) -> None:
+    """Where nothing but the beginning of a first record is left, it is said that there is no record."""
+    torn = tmp_path / "torn.jsonl"
+    torn.write_bytes(b'{"id":"a')
+    result = _run("verify", "--log", torn)
+    assert (result.exit_code, result.stdout) == (0, "ok, but there is no record in it, so nothing was checked\n")
+    assert result.stderr.startswith(f"{torn}:1: torn line")
+
+
+@pytest.mark.parametrize("content", [b"operations:\n- name: read\n", b"garbage\n" * 4])
+def test_a_file_that_is_no_log_is_not_ok(tmp_path: Path, content: bytes) -> None:
+    """A file of something else is not ok: its first line is named; exit 1."""
+    other = tmp_path / "other"
+    other.write_bytes(content)
+    result = _run("verify", other)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith(f"{other}:1: the line is no record, nor the beginning of one")
+
+
+@pytest.mark.parametrize("line", [b"{{damaged\n", b"garbage\n", b'{"id":"r3\n'])
+@pytest.mark.parametrize("subcommand", ["show", "tail", "summary"])
+def test_lines_that_cannot_be_read_are_counted(path: Path, subcommand: str, line: bytes) -> None:
+    """What is left out is said on stderr, with the first place and what looks further; a record is never hidden."""
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([lines[0], line, b"\n", lines[2], line, lines[3][:-9]]))
+    result = _run(subcommand, "--log", path)
+    assert result.exit_code == 0
+    assert result.stderr == (
+        f"warning: 2 lines could not be read, the first is {path}:2; run `grantproxy audit verify --log {path}`\n"
+    )
+    path.write_bytes(b"".join(lines) + b"garbage")
+    assert "1 line could not be read, the first is" in _run(subcommand, "--log", path).stderr
+    path.write_bytes(b"".join(lines) + lines[3][:9])
+    assert _run(subcommand, "--log", path).stderr == "", "it is being written"
+
+
+def test_a_log_that_was_moved_away_is_found_beside(path: Path) -> None:
+    """Where the log was rotated and nothing was written since, the message names the file that it was moved to."""
+    path.rename(path.with_name("decisions.jsonl.1"))
+    for subcommand in ("show", "tail", "summary", "verify"):
+        result = _run(subcommand, "--log", path)
+        assert result.exit_code == 1
+        assert result.stderr == (
+            f"error: there is no decision log at `{path}`, which was moved to `{path}.1`; the next request makes it"
+            f" anew, and `--log {path}.1` reads that one\n"
+        )
 
 
 def test_the_settings_say_where_the_log_is(path: Path, tmp_path: Path) -> None:
@@ -212,9 +301,13 @@ def test_verify_says_how_much_is_whole(path: Path) -> None:
     """`verify` prints counts and the head, which a later `--head` holds the log to."""
     result = _run("verify", "--log", path)
     assert result.exit_code == 0
-    found = re.fullmatch(r"ok, 4 records in 1 chain, head ([0-9a-f]{64})\n", result.stdout)
+    found = re.fullmatch(
+        r"ok, 4 records in 1 chain, head ([0-9a-f]{64}); a changed last record or a cut tail shows only with --head\n",
+        result.stdout,
+    )
     assert found
-    assert _run("verify", path, "--head", found[1]).exit_code == 0
+    held = _run("verify", path, "--head", found[1])
+    assert (held.exit_code, held.stdout) == (0, f"ok, 4 records in 1 chain, head {found[1]}\n")
     document = json.loads(_run("verify", path, "--json").stdout)
     assert (document["ok"], document["records"], document["head"]) == (True, 4, found[1])
     assert list(document["heads"].values()) == [found[1]]
@@ -223,7 +316,10 @@ def test_verify_says_how_much_is_whole(path: Path) -> None:
     assert _run("verify", path).exit_code == 0
     result = _run("verify", path, "--head", found[1])
     assert result.exit_code == 1
-    assert result.stderr == f"{path}:3: the log ends without the record {found[1]}; its tail was cut\n"
+    assert (
+        result.stderr
+        == f"{path}:3: the log ends without the record {found[1]}; its tail was cut, or that record was changed\n"
+    )
 
 
 def test_verify_names_the_broken_place(path: Path) -> None:
@@ -373,7 +469,7 @@ def test_an_end_says_who_ended(labels: object, shown: str) -> None:
     record = {"event": "broker_request_end", "verdict": "allow", "labels": labels}
     assert plain(record).split()[6] == shown
     console = Console(file=io.StringIO(), width=200)
-    console.print(records_table([record]))
+    console.print(records_table([record], console.width))
     assert isinstance(console.file, io.StringIO)
     assert shown in console.file.getvalue()
 
@@ -430,7 +526,7 @@ def test_siblings_are_those_of_the_very_name(path: Path, tmp_path: Path) -> None
 )
 def test_reading_ends(tmp_path: Path, subcommand: str, file: str, says: str) -> None:
     """Whatever is named as a log, reading it ends, in little memory; exit 1."""
-    (tmp_path / "long").write_bytes(b"{}\n" + b"x" * (LONGEST_LINE + 1))
+    (tmp_path / "long").write_bytes(b"\n" + b"x" * (LONGEST_LINE + 1))
     (tmp_path / "packed.gz").write_bytes(gzip.compress(bytes(8 * LONGEST_LINE)))
     path = tmp_path / file
     result = _run(subcommand, "--log", path)

@@ -33,6 +33,7 @@ from proxy.decisionlog.chain import as_record
 from proxy.decisionlog.lines import FIRST_PREV, Stamp
 from proxy.decisionlog.reader import follow, with_rotated
 from proxy.decisionlog.schema import build, load_schema, validate_record
+from proxy.decisionlog.torn import is_torn
 from proxy.settings.model import Assurance, Sync
 from proxy.state import StartRefused
 
@@ -282,6 +283,20 @@ def _blur(lines: list[bytes]) -> None:
     lines[1] = b"{" + lines[1]
 
 
+def _garble(number: int) -> Callable[[list[bytes]], None]:
+    def change(lines: list[bytes]) -> None:
+        lines[number] = b"garbage\n"
+
+    return change
+
+
+def _tear(number: int) -> Callable[[list[bytes]], None]:
+    def change(lines: list[bytes]) -> None:
+        lines[number] = lines[number][:40] + b"\n"
+
+    return change
+
+
 def _renumber(lines: list[bytes]) -> None:
     lines[1] = lines[1].replace(b'"seq":2', b'"seq":7')
 
@@ -297,7 +312,11 @@ def _renumber(lines: list[bytes]) -> None:
         pytest.param(_remove(4), 5, "begins at record 2", id="removed-start-of-chain"),
         pytest.param(_swap, 2, "follows record 1", id="moved"),
         pytest.param(_twice, 3, "record 2 of chain .* follows record 2", id="added"),
-        pytest.param(_blur, 3, "record 3 of chain .* follows record 1", id="made-unreadable"),
+        pytest.param(_blur, 2, "the line is no record, nor the beginning of one", id="made-unreadable"),
+        pytest.param(_garble(1), 2, "the line is no record, nor the beginning of one", id="made-garbage"),
+        pytest.param(_garble(6), 7, "the line is no record, nor the beginning of one", id="last-made-garbage"),
+        pytest.param(_tear(1), 3, r"record 3 .* follows record 1; .*, added or moved; .*:2 cannot be read", id="torn"),
+        pytest.param(_tear(3), 5, r"begins after a record that is not there; .*:4 cannot be read", id="torn-end"),
         pytest.param(_renumber, 2, "record 7 of chain .* follows record 1", id="renumbered"),
     ],
 )
@@ -332,6 +351,55 @@ def test_an_empty_log_is_whole(path: Path, opened: Open) -> None:
     assert "cut" in _broken(path, heads=("a" * 64,)).what
 
 
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        pytest.param(b"operations:\n- name: read\n", 1, id="grant-file"),
+        pytest.param(b'{\n  "a": 1\n}\n', 2, id="json"),
+        pytest.param(b"\n\ngarbage", 3, id="no-line-end"),
+        pytest.param(b"  \n", 1, id="blanks"),
+        pytest.param(b"{}\n", 1, id="empty-object"),
+        pytest.param(b'{"id":"a"}\n', 1, id="object"),
+        pytest.param(b'{"id":"a","seq":5,', 1, id="other-order"),
+        pytest.param(b"\x80\n", 1, id="no-text"),
+    ],
+)
+def test_a_file_that_is_no_log_is_not_whole(path: Path, content: bytes, line: int) -> None:
+    """What no crash leaves is damage, named by its line, and such a file is not written to."""
+    path.write_bytes(content)
+    path.chmod(0o600)
+    assert _broken(path).place.line == line
+    with pytest.raises(StartRefused, match="holds something else"):
+        FileLog(path)
+
+
+def _composed(record: Record) -> bytes:
+    return compose(record, ts="2026-01-01T00:00:00.000Z", seq=12, chain="0" * 16, prev=FIRST_PREV)
+
+
+_ODD = replace(ALLOW, operation='\x1b"\\{}é', labels=("a", "b\x9b"), duration_ms=0.0)
+
+
+@pytest.mark.parametrize(
+    "record", [pytest.param(ALLOW, id="a"), pytest.param(DENY, id="b"), pytest.param(_ODD, id="c")]
+)
+@pytest.mark.parametrize("end", [b"", b"\n", b"!\n", b"!!\n", b"\0\0", b"\0\0\n"])
+def test_every_beginning_of_a_record_is_torn(record: Record, end: bytes) -> None:
+    """A crash leaves a beginning of a record, ended as the next writer does it, or by what a power failure leaves."""
+    line = _composed(record)
+    for length in range(len(line)):
+        assert is_torn(line[:length] + end), length
+    assert is_torn(line + end) is (end != b"\n"), "a whole line is a record"
+
+
+@pytest.mark.parametrize("byte", [b"~", b"\x80", b"\n"])
+def test_a_line_with_another_byte_is_not_torn(byte: bytes) -> None:
+    """A whole line in which a byte was changed is no beginning of a record, unless its last text lost its end."""
+    line = _composed(ALLOW)
+    for place in [*range(len(line) - 2), len(line) - 1]:
+        assert not is_torn(line[:place] + byte + line[place + 1 :] + b"\n"), place
+
+
 @given(
     st.lists(st.one_of(st.binary(max_size=40), st.sampled_from([b"", b"{}", b"[" * 5000, b'{"seq":true}'])), max_size=8)
 )
@@ -352,8 +420,8 @@ def test_the_chain_goes_on_over_a_rotation(path: Path, opened: Open) -> None:
     log = opened(path)
     log.write(ALLOW)
     old = path.with_name("decisions.jsonl.1")
-    path.rename(old)
     log.write(ALLOW)
+    path.rename(old)
     log.reopen()
     link = log.head
     log.write(DENY)
@@ -409,6 +477,130 @@ def test_a_failed_reopen_goes_on_in_the_old_file(path: Path, opened: Open) -> No
         log.reopen()
     log.write(ALLOW)
     assert _intact(moved).records == 2
+
+
+def test_a_file_that_was_moved_away_is_made_again(path: Path, opened: Open) -> None:
+    """A rotation by name alone: each of those that share the file goes on in the new one with its next record."""
+    logs = [opened(path) for _ in range(3)]
+    for log in logs[:2]:
+        log.write(ALLOW)
+    old = path.with_name("decisions.jsonl.1")
+    path.rename(old)
+    before = old.read_bytes()
+    for number in (1, 2, 0, 1, 2):
+        logs[number].write(DENY)
+    assert old.read_bytes() == before
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [line["seq"] for line in _lines(path)] == [2, 1, 2, 3, 2]
+    verdict = _intact(*with_rotated(path), heads=tuple(log.head for log in logs))
+    assert (verdict.records, verdict.chains) == (7, 3)
+
+
+def test_processes_share_a_file_that_is_moved_away(path: Path) -> None:
+    """However often the file is moved while several processes write, each record is there once and the chains hold."""
+    script = (
+        "import sys; from pathlib import Path; from proxy.decisionlog import FileLog; "
+        "from addons.record import *; log = FileLog(Path(sys.argv[1])); "
+        "[log.write(Record(id=str(n), event=Event.DENY, mode=Mode.PROXY, verdict='deny')) for n in range(2000)]; "
+        "log.close()"
+    )
+    running = [subprocess.Popen([sys.executable, "-c", script, str(path)]) for _ in range(3)]
+    moved: list[Path] = []
+    while any(process.poll() is None for process in running):
+        if path.exists() and path.stat().st_size > 50_000:
+            moved.append(path.with_name(f"decisions.jsonl.{len(moved)}"))
+            path.rename(moved[-1])
+    assert [process.wait(60) for process in running] == [0, 0, 0]
+    assert moved
+    verdict = _intact(*moved, *([path] if path.exists() else []))
+    assert (verdict.records, verdict.chains) == (6000, 3)
+
+
+def test_moved_away_twice(path: Path, opened: Open) -> None:
+    """A worker that wrote nothing between two rotations goes on in the file that the path names now."""
+    busy, idle = opened(path), opened(path)
+    for number in (2, 1):
+        busy.write(ALLOW)
+        if number == 2:
+            idle.write(ALLOW)
+        path.rename(path.with_name(f"decisions.jsonl.{number}"))
+        time.sleep(0.003)  # the files are told apart by the time of their first record
+    busy.write(ALLOW)
+    idle.write(ALLOW)
+    assert len(_lines(path)) == 2
+    assert _intact(*with_rotated(path)).records == 5
+
+
+def test_another_log_in_the_place_of_one_that_was_moved(path: Path, opened: Open) -> None:
+    """A file that whoever rotates makes is taken as it is."""
+    log = opened(path)
+    log.write(ALLOW)
+    old = path.with_name("decisions.jsonl.1")
+    path.rename(old)
+    path.touch(0o600)
+    log.write(DENY)
+    assert [line["seq"] for line in _lines(path)] == [2]
+    assert _intact(old, path).records == 2
+
+
+def test_a_link_to_where_it_was_moved_names_it_still(path: Path, opened: Open) -> None:
+    """A file that was moved to another directory, with a link left behind, is the same log."""
+    log = opened(path)
+    moved = path.with_name("moved")
+    path.rename(moved)
+    path.symlink_to(moved)
+    log.write(ALLOW)
+    assert _intact(moved).records == 1
+
+
+def test_moved_away_and_nothing_can_be_made(
+    path: Path, opened: Open, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Records go on in the file that was moved, which the operator is told once, and in a new one when it can be."""
+    log = opened(path)
+    log.write(ALLOW)
+    old = path.with_name("decisions.jsonl.1")
+    path.rename(old)
+    path.mkdir()
+    opens: list[Path] = []
+    real = writer_module.open_file
+    monkeypatch.setattr(writer_module, "open_file", lambda path: opens.append(path) or real(path))
+    monkeypatch.setattr(writer_module, "_PROBE_SECONDS", 3600)
+    log.write(ALLOW)
+    log.write(ALLOW)
+    assert len(opens) == 1, "the path is not tried with each record"
+    assert caplog.messages == [], "whoever rotates may be about to make it"
+    monkeypatch.setattr(writer_module, "_PROBE_SECONDS", 0.0)
+    for _ in range(3):
+        log.write(ALLOW)
+    assert log.writable
+    [message] = caplog.messages
+    assert message.startswith("records go on in the file that was moved away from the path of the log: ")
+    assert f"`{path}` cannot be opened: is a directory" in message
+    assert _intact(old).records == 6
+    path.rmdir()
+    log.write(DENY)
+    assert [line["seq"] for line in _lines(path)] == [7]
+    assert _intact(old, path).records == 7
+
+
+def test_moved_away_during_a_write(path: Path, opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record that is written while its file is moved is in the log once, and the next one is in the new file."""
+    log = opened(path)
+    old = path.with_name("decisions.jsonl.1")
+    write = os.write
+
+    def write_and_move(descriptor: int, data: bytes) -> int:
+        monkeypatch.undo()
+        path.rename(old)
+        return write(descriptor, data)
+
+    monkeypatch.setattr(os, "write", write_and_move)
+    log.write(ALLOW)
+    log.write(ALLOW)
+    assert [line["seq"] for line in _lines(old)] == [1]
+    assert [line["seq"] for line in _lines(path)] == [2]
+    assert _intact(old, path).records == 2
 
 
 def _unlink(path: Path) -> None:
@@ -526,9 +718,8 @@ def test_a_followed_log_is_read_over_a_rotation(path: Path, opened: Open) -> Non
         assert len(got) == count
 
     collect(2)
-    path.rename(path.with_name("decisions.jsonl.1"))
     log.write(ALLOW)
-    log.reopen()
+    path.rename(path.with_name("decisions.jsonl.1"))
     log.write(ALLOW)
     collect(4)
     assert [json.loads(line)["seq"] for line in got] == [1, 2, 3, 4]
@@ -640,6 +831,64 @@ def test_a_full_disk_refuses_and_leaves_whole_lines(path: Path, opened: Open, ro
     assert log.writable
     assert [line["seq"] for line in _lines(path)] == [1, 2]
     assert _intact(path).torn == ()
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_chain_whose_first_record_failed_is_linked_anew(
+    path: Path, opened: Open, monkeypatch: pytest.MonkeyPatch, moved: bool
+) -> None:
+    """What another process wrote between a full disk and a chain's first record is what that record follows."""
+    one, other = opened(path), opened(path)
+    other.write(ALLOW)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", _fails(errno.ENOSPC))
+        with pytest.raises(LogUnavailable):
+            one.write(ALLOW)
+    other.write(ALLOW)
+    if moved:
+        path.rename(path.with_name("decisions.jsonl.1"))
+    one.write(ALLOW)
+    other.write(ALLOW)
+    assert _intact(*with_rotated(path)).records == 4
+
+
+def test_why_nothing_can_be_written_is_told_once(
+    path: Path, opened: Open, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The operator is told the file, the cause and the remedy, once an outage; `trouble` says it for as long."""
+    log = opened(path)
+    quiet = FileLog(path, sync=Sync.OFF, quiet=True)
+    for error, says in (
+        (errno.ENOSPC, "no space left on device; make room on its disk"),
+        (errno.EFBIG, "file too large; rotate it, or raise the limit of a file's size"),
+        (errno.EIO, "input/output error; see to its disk and its directory"),
+    ):
+        assert log.trouble == ""
+        caplog.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "write", _fails(error))
+            patch.setattr(writer_module, "_PROBE_SECONDS", 0.0)
+            for each in (log, log, quiet):
+                with pytest.raises(LogUnavailable):
+                    each.write(ALLOW)
+                assert each.trouble == f"decision log `{path}` cannot be written: {says}"
+        assert caplog.messages == [f"{log._why}; until it can be, requests are refused"]
+        log.write(ALLOW)
+    quiet.close()
+
+
+def test_why_a_removed_file_cannot_be_made_again_is_told(
+    path: Path, opened: Open, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What stands in the place of a log that was removed is named, by a program without requests too."""
+    monkeypatch.setattr(writer_module, "_INTERVAL_SECONDS", 0.01)
+    monkeypatch.setattr(writer_module, "_PROBE_SECONDS", 0.0)
+    log = opened(path)
+    path.unlink()
+    path.mkdir()
+    wait_for(lambda: bool(log.trouble))
+    assert log.trouble == f"decision log `{path}` cannot be opened: is a directory; correct `audit.path`"
+    assert caplog.messages == [f"{log._why}; until it can be, requests are refused"]
 
 
 def test_all_but_the_line_end_fits(path: Path, opened: Open) -> None:
@@ -766,6 +1015,7 @@ def test_a_log_without_its_keeper_is_not_writable(path: Path, monkeypatch: pytes
     log = FileLog(path)
     log._keeper.join()
     assert not log.writable
+    assert log.trouble == f"decision log `{path}` cannot be written: its keeper is not running; start grantproxy anew"
     with pytest.raises(LogUnavailable, match="its keeper is not running"):
         log.write(ALLOW)
     log.close()
@@ -1101,19 +1351,26 @@ def test_a_file_is_shared_with_whoever_else_writes_to_it(tmp_path: Path) -> None
         os.write(descriptor, b"a message\n")
     log.close()
     os.close(descriptor)
-    assert (_intact(target).records, target.read_bytes().count(b"a message\n")) == (2, 2)
+    lines = target.read_bytes().splitlines()
+    assert [line == b"a message" or as_record(line) is not None for line in lines] == [True] * 4
+    assert _broken(target).place.line == 2, "what is no record is no part of the log"
 
 
-def test_a_stream_whose_reader_left_is_not_writable() -> None:
+def test_a_stream_whose_reader_left_is_not_writable(caplog: pytest.LogCaptureFixture) -> None:
     """A closed pipe refuses records and shows in `writable`."""
     reader, end = os.pipe()
     log = StreamLog(end)
     log.write(ALLOW)
     head = log.head
     os.close(reader)
-    with pytest.raises(LogUnavailable, match="broken pipe"):
-        log.write(ALLOW)
+    assert log.trouble == ""
+    for _ in range(2):
+        with pytest.raises(LogUnavailable, match="broken pipe"):
+            log.write(ALLOW)
     assert not log.writable
+    why = "decision log on standard output cannot be written: broken pipe; see to the program that reads it"
+    assert log.trouble == why
+    assert caplog.messages == [f"{why}; until it can be, requests are refused"]
     assert log.head == head
     os.close(end)
 
