@@ -100,6 +100,16 @@ def _one_line(error: click.ClickException) -> str:
     return f"error: {text} (see `{context.command_path} --help`)" if context else f"error: {text}"
 
 
+def examples(*commands: str) -> str:
+    """The end of a help: each command as it is typed. None of its lines is ever wrapped, as half of one does harm.
+
+    A long command is given with `\\` at the end of a line, as a shell continues it.
+    """
+    head = "Example:" if len(commands) == 1 else "Examples:"
+    lines = [head, *(f"  {line}" for command in commands for line in command.splitlines())]
+    return "\n".join(["\b", *lines])  # what click leaves as it is
+
+
 def _show_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     if value:
         from importlib.metadata import PackageNotFoundError, version
@@ -115,7 +125,7 @@ def _show_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 @click.group(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Example: grantproxy check api.grant.yaml && grantproxy serve -c grantproxy.yaml",
+    epilog=examples("grantproxy check grantproxy.yaml", "grantproxy serve -c grantproxy.yaml"),
 )
 @click.option(
     "--version", is_flag=True, expose_value=False, is_eager=True, callback=_show_version, help="Show the version."

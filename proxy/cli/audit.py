@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from proxy.cli import fail
+from proxy.cli import examples, fail
 from proxy.cli.audit_text import HEADER, plain, records_table, summary_lines, summary_tables
 from proxy.cli.place import installation
 from proxy.decisionlog import reader
@@ -121,12 +121,12 @@ def _cannot_read(path: object, error: Exception) -> str:
     return f"`{path}` cannot be read: {cause[:1].lower()}{cause[1:]}; name another with --log"
 
 
-@click.group("audit", epilog="Example: grantproxy audit show --verdict deny --since 1h")
+@click.group("audit", epilog=examples("grantproxy audit show --verdict deny --since 1h"))
 def command() -> None:
     """Read the decision log: show, tail, verify, summary."""
 
 
-@command.command()
+@command.command("show", epilog=examples("grantproxy audit show --verdict deny --since 1h"))
 @click.argument("id", required=False, callback=_identifier)
 @_place
 @_rotated
@@ -162,7 +162,7 @@ def _hold_to_one(found: Iterable[Found], path: Path, begins: str) -> None:
         fail(f"{len(ids)} decisions begin with `{begins}`; write more digits of the one that is meant")
 
 
-@command.command()
+@command.command("tail", epilog=examples("grantproxy audit tail -n 20"))
 @_place
 @_filters
 @click.option("-n", "--limit", type=click.IntRange(min=0), default=10, show_default=True, help="Begin with so many.")
@@ -206,7 +206,7 @@ def _last(path: Path, wanted: Filter, limit: int) -> tuple[deque[Found], int]:
     return last, end
 
 
-@command.command("verify")
+@command.command("verify", epilog=examples("grantproxy audit verify"))
 @_place
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.option(
@@ -265,7 +265,7 @@ def _echo_intact(intact: Intact, as_json: bool) -> None:
     click.echo(f"ok, {records} in {chains}, head {intact.head}")
 
 
-@command.command()
+@command.command("summary", epilog=examples("grantproxy audit summary --since 24h"))
 @_place
 @_rotated
 @_filters

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from proxy.cli import fail
+from proxy.cli import examples, fail
 from proxy.cli.broker_state import (
     Broker,
     config_option,
@@ -37,12 +37,12 @@ def _name(_: click.Context, __: click.Parameter, value: str) -> str:
 name_argument = click.argument("name", callback=_name)
 
 
-@click.group("box", epilog='Example: eval "$(grantproxy box add agent-1 --env)"')
+@click.group("box", epilog=examples('eval "$(grantproxy box add agent-1 --env)"'))
 def command() -> None:
     """Add, list, rotate and remove boxes, and print what one is given."""
 
 
-@command.command("add")
+@command.command("add", epilog=examples("grantproxy box add agent-1"))
 @config_option
 @name_argument
 @click.option("--endpoint", "endpoints", multiple=True, metavar="NAME", help="An endpoint that it may use. Repeatable.")
@@ -86,7 +86,7 @@ def add(
     _echo_token(broker, name, token, address, as_json)
 
 
-@command.command("list")
+@command.command("list", epilog=examples("grantproxy box list"))
 @config_option
 @click.option("--all", "everything", is_flag=True, help="Those too that were removed.")
 @json_option
@@ -112,7 +112,7 @@ def list_command(config: Path | None, everything: bool, as_json: bool) -> None:
         echo_rows(head + [_row(row) for row in rows])
 
 
-@command.command("rotate")
+@command.command("rotate", epilog=examples("grantproxy box rotate agent-1 --grace 10m"))
 @config_option
 @name_argument
 @click.option(
@@ -139,7 +139,7 @@ def rotate(config: Path | None, name: str, grace: float, as_env: bool, url: str 
     _echo_token(broker, name, token, address, as_json)
 
 
-@command.command("remove")
+@command.command("remove", epilog=examples("grantproxy box remove agent-1"))
 @config_option
 @name_argument
 @json_option
@@ -163,7 +163,7 @@ def remove(config: Path | None, name: str, as_json: bool) -> None:
     click.echo(json.dumps({"name": name, "removed": shown(time)}, indent=2) if as_json else f"box {name} removed")
 
 
-@command.command("env")
+@command.command("env", epilog=examples("grantproxy box env agent-1"))
 @config_option
 @name_argument
 @click.option("--token-file", type=click.File("r"), metavar="FILE", help="Where its token is; `-` is standard input.")

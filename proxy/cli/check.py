@@ -12,6 +12,7 @@ from grants.document import MapNode, parse
 from grants.load import grant_structure, load_grant, notices
 from grants.model import Grant
 from grants.problems import Invalid, Problem, quoted
+from proxy.cli import examples
 from proxy.settings import load_settings, settings_structure
 from proxy.settings.files import Unreadable, read_bounded
 from proxy.settings.model import Settings
@@ -31,7 +32,7 @@ class Checked:
 
 
 @click.command(
-    epilog="Example: grantproxy check examples/*.grant.yaml grantproxy.yaml",
+    epilog=examples("grantproxy check examples/*.yaml"),
     short_help="Check grant and settings files, with every problem.",
 )
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from proxy.cli import fail
+from proxy.cli import examples, fail
 from proxy.cli.place import CONFIG
 
 if TYPE_CHECKING:
@@ -17,7 +17,14 @@ if TYPE_CHECKING:
 DEFAULT_PROXY = "127.0.0.1:8080"
 
 
-@click.command("env")
+@click.command(
+    "env",
+    epilog=examples(
+        'eval "$(grantproxy env)"',
+        "grantproxy env --format docker --host host.docker.internal \\\n  --files /grantproxy > proxy.env",
+        'docker run --env-file proxy.env \\\n  -v "$PWD/state/trust:/grantproxy:ro" debian',
+    ),
+)
 @click.option("-c", "--config", type=click.Path(path_type=Path, dir_okay=False), help="Settings (grantproxy.yaml).")
 @click.option("--endpoint", "endpoints", multiple=True, metavar="SPEC", help="An endpoint, in place of a file.")
 @click.option("--proxy", metavar="ADDRESS", help="With --endpoint: the forward proxy (127.0.0.1:8080).")
@@ -57,11 +64,6 @@ def command(
     """Print the variables by which unmodified clients use the proxy and trust its CA.
 
     The CA is made where it is not there yet, and files that hold it are written into `trust` in the state directory.
-
-    \b
-    eval "$(grantproxy env)"
-    grantproxy env --format docker --host host.docker.internal --files /grantproxy > proxy.env
-    docker run --env-file proxy.env -v STATE/trust:/grantproxy:ro …
     """
     from proxy.client_env.addresses import AddressRefused, addresses
     from proxy.client_env.formats import Format, FormatRefused, written

@@ -22,6 +22,7 @@ from grants.message import Authority, Fields, Origin, RequestHead
 from grants.model import Grant
 from grants.problems import GrantInvalid
 from grants.references import referenced
+from proxy.cli import examples
 
 _SCHEME = "https://"
 _NO_HOST = Authority(host="upstream.invalid", port=443)
@@ -29,7 +30,7 @@ _MAX_GRANT = 1024 * 1024
 _MAX_BODY = 32 * 1024 * 1024
 
 
-@click.command()
+@click.command("explain", epilog=examples("grantproxy explain examples/pypi.grant.yaml GET /pypi/requests/json"))
 @click.argument("grant", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.argument("method")
 @click.argument("url")

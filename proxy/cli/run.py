@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from proxy.cli import fail
+from proxy.cli import examples, fail
 from proxy.cli.place import CONFIG
 
 if TYPE_CHECKING:
@@ -53,7 +53,16 @@ def _parameter(name: str) -> str:
     return f"key_{name.replace('-', '_')}"
 
 
-@click.command("run", context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
+@click.command(
+    "run",
+    context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False},
+    epilog=examples(
+        "grantproxy run --upstream https://api.example.com \\\n"
+        "  --secret api=env:API_TOKEN --assurance semantic \\\n"
+        "  --grant ./api.grant.yaml --env API_BASE_URL -- ./agent",
+        "grantproxy run -c grantproxy.yaml -- make test",
+    ),
+)
 @click.option("-c", "--config", type=click.Path(path_type=Path, dir_okay=False), help="Settings (grantproxy.yaml).")
 @_endpoint_options
 @click.option("--endpoint", "endpoints", multiple=True, metavar="SPEC", help="A further endpoint, as for `serve`.")
@@ -88,11 +97,6 @@ def command(
 
     COMMAND finds the proxy, its CA and the base URLs in its environment; the variables that secrets come from are taken
     out. Its exit code is ours. Without --isolate it runs as the same user, and nothing keeps it from going around.
-
-    \b
-    grantproxy run --upstream https://api.example.com --secret api=env:API_TOKEN \\
-      --assurance semantic --grant ./api-grant.yaml --env API_BASE_URL -- ./agent
-    grantproxy run -c grantproxy.yaml -- make test
     """
     from proxy.run.begin import begin
     from proxy.state import StartRefused

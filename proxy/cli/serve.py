@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import click
 
-from proxy.cli import fail
+from proxy.cli import examples, fail
 
 if TYPE_CHECKING:
     from proxy.fronts import Fronts
@@ -43,7 +43,14 @@ class Serving(Protocol):
         ...
 
 
-@click.command("serve")
+@click.command(
+    "serve",
+    epilog=examples(
+        "grantproxy serve --config grantproxy.yaml",
+        'grantproxy serve --endpoint "upstream=https://api.example.com; \\\n'
+        '  secret=api=env:API_TOKEN; assurance=semantic; grant=./api.grant.yaml"',
+    ),
+)
 @click.option("-c", "--config", type=click.Path(path_type=Path, dir_okay=False), help="Settings (grantproxy.yaml).")
 @click.option("--endpoint", "endpoints", multiple=True, metavar="SPEC", help="An endpoint, in place of a file.")
 @click.option("--proxy", metavar="ADDRESS", help="With --endpoint: the forward proxy (127.0.0.1:8080).")
@@ -77,11 +84,6 @@ def command(
 
     SIGHUP, or with --watch a changed file, reloads settings, grants and secrets: all of them, or none. SIGTERM finishes
     what runs; a second one ends at once.
-
-    \b
-    grantproxy serve --config grantproxy.yaml
-    grantproxy serve --endpoint \\
-      "upstream=https://api.example.com;secret=api=env:API_TOKEN;assurance=semantic;grant=./api.grant.yaml"
     """
     from proxy.state import StartRefused
     from proxy.undumpable import close_to_others
