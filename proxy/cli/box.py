@@ -180,7 +180,7 @@ def env(config: Path | None, name: str, token_file: Any, url: str | None, as_jso
     token = token_file.read(4096).strip() if token_file is not None else None
     mine = next((box for box in broker.settings.boxes if box.name == name), None)
     if mine is not None:
-        token = _settings_token(broker, mine.token) if token is None else token
+        token = _settings_token(broker, name, mine.token) if token is None else token
     else:
 
         async def work(store: "Store") -> bool:
@@ -231,14 +231,14 @@ def _address(broker: Broker, url: str | None) -> str:
     return f"http://{listen}"
 
 
-def _settings_token(broker: Broker, reference: str) -> str:
+def _settings_token(broker: Broker, name: str, reference: str) -> str:
     from proxy.secrets import parse_source
     from proxy.secrets.source import SecretUnreadable
 
     try:
         return parse_source(reference, broker.settings.directory).read().reveal().decode("ascii")
     except SecretUnreadable as unreadable:
-        fail(f"the box's token cannot be read: {unreadable}")
+        fail(f"the token of box `{name}` cannot be read: {unreadable}")
 
 
 def _variables(broker: Broker, name: str, address: str, token: str | None) -> dict[str, str | None]:

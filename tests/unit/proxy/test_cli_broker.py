@@ -405,7 +405,7 @@ def test_a_token_that_cannot_be_read_is_named(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.delenv("FIXED_TOKEN")
     result = run("box", "env", "fixed")
     assert result.exit_code == 1
-    assert "error: the box's token cannot be read: environment variable `FIXED_TOKEN` is not set" in result.stderr
+    assert "error: the token of box `fixed` cannot be read: environment variable `FIXED_TOKEN` is not set" in result.stderr
 
 
 def test_the_commands_are_found() -> None:
