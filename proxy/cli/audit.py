@@ -14,6 +14,7 @@ import click
 
 from proxy.cli import examples, fail
 from proxy.cli.audit_text import HEADER, plain, records_table, summary_lines, summary_tables
+from proxy.cli.files import FILE
 from proxy.cli.place import installation
 from proxy.decisionlog import reader
 from proxy.decisionlog.chain import as_record
@@ -61,10 +62,11 @@ def _digests(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> 
 
 def _place(function: Callable[..., None]) -> Callable[..., None]:
     """Options that say which log is read."""
-    path = click.Path(path_type=Path, dir_okay=False)
     for option in (
-        click.option("--log", type=path, help="Read this log (default: that of the settings, or the user's own)."),
-        click.option("-c", "--config", type=path, help="Settings (grantproxy.yaml)."),
+        click.option(
+            "--log", type=FILE, metavar="FILE", help="Read this log (default: that of the settings, or the user's own)."
+        ),
+        click.option("-c", "--config", type=FILE, metavar="FILE", help="Settings (grantproxy.yaml)."),
     ):
         function = option(function)
     return function
@@ -208,7 +210,7 @@ def _last(path: Path, wanted: Filter, limit: int) -> tuple[deque[Found], int]:
 
 @command.command("verify", epilog=examples("grantproxy audit verify"))
 @_place
-@click.argument("files", nargs=-1, type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.argument("files", nargs=-1, type=FILE)
 @click.option(
     "--head",
     "heads",
@@ -238,6 +240,11 @@ def verify_command(
     FILES are read in the order given, oldest first; without any, the log and the files beside it that it was rotated
     into. A tail that was cut off shows only with --head. Exits 0 when all is well, 1 at the first broken place.
     """
+    for file in files:
+        if file.is_dir() or not file.exists():
+            what = "is a directory" if file.is_dir() else "does not exist"
+            click.echo(f"{file}: {what}; write the path of a decision log's file", err=True)
+            raise SystemExit(2)
     chosen = files or reader.with_rotated(_log(config, log))
     try:
         verdict = verify(chosen, heads=heads, after=after)

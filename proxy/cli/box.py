@@ -18,6 +18,7 @@ from proxy.cli.broker_state import (
     now,
     shown,
 )
+from proxy.cli.files import FILE, read_token
 
 if TYPE_CHECKING:
     from grants.broker.fountain import Kind
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _ONCE = "keep it now, it is shown once"
+_ALONE = "write into it the token alone, as `box add` prints it without --env"
 
 
 def _name(_: click.Context, __: click.Parameter, value: str) -> str:
@@ -166,10 +168,10 @@ def remove(config: Path | None, name: str, as_json: bool) -> None:
 @command.command("env", epilog=examples("grantproxy box env agent-1"))
 @config_option
 @name_argument
-@click.option("--token-file", type=click.File("r"), metavar="FILE", help="Where its token is; `-` is standard input.")
+@click.option("--token-file", type=FILE, metavar="FILE", help="Where its token is; `-` is standard input.")
 @click.option("--url", metavar="URL", help="The broker's address as the box sees it.")
 @json_option
-def env(config: Path | None, name: str, token_file: Any, url: str | None, as_json: bool) -> None:
+def env(config: Path | None, name: str, token_file: Path | None, url: str | None, as_json: bool) -> None:
     """Print the variables that the box NAME is given, as shell exports.
 
     The token of a box of the settings is read where they say. That of a box that was added is known only to whoever
@@ -177,7 +179,7 @@ def env(config: Path | None, name: str, token_file: Any, url: str | None, as_jso
     """
     broker = load(config)
     address = _address(broker, url)
-    token = token_file.read(4096).strip() if token_file is not None else None
+    token = read_token(token_file, _ALONE) if token_file is not None else None
     mine = next((box for box in broker.settings.boxes if box.name == name), None)
     if mine is not None:
         token = _settings_token(broker, name, mine.token) if token is None else token

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from proxy.cli import examples, fail
+from proxy.cli.files import FILE, NAME_ANY
 from proxy.cli.place import CONFIG
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ DEFAULT_PROXY = "127.0.0.1:8080"
         'docker run --env-file proxy.env \\\n  -v "$PWD/state/trust:/grantproxy:ro" debian',
     ),
 )
-@click.option("-c", "--config", type=click.Path(path_type=Path, dir_okay=False), help="Settings (grantproxy.yaml).")
+@click.option("-c", "--config", type=FILE, metavar="FILE", help="Settings (grantproxy.yaml).")
 @click.option("--endpoint", "endpoints", multiple=True, metavar="SPEC", help="An endpoint, in place of a file.")
 @click.option("--proxy", metavar="ADDRESS", help="With --endpoint: the forward proxy (127.0.0.1:8080).")
 @click.option("--state", metavar="DIRECTORY", help="With --endpoint: the state directory.")
@@ -41,13 +42,14 @@ DEFAULT_PROXY = "127.0.0.1:8080"
 @click.option("--host", metavar="NAME", help="What the client calls this machine, such as host.docker.internal.")
 @click.option(
     "--files",
-    type=click.Path(path_type=Path),
+    type=FILE,
     metavar="DIRECTORY",
     help="Where the client has the state directory's `trust` folder, such as a container's mount.",
 )
 @click.option(
     "--ready-file",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
+    metavar="FILE",
     help="Take the addresses from the ready file of a running `serve`.",
 )
 def command(
@@ -124,7 +126,7 @@ def _settings(config: Path | None, endpoints: tuple[str, ...], fronts: dict[str,
     try:
         if endpoints:
             return settings_from_endpoints(endpoints, proxy=given.get("proxy", DEFAULT_PROXY), state=given.get("state"))
-        return load_settings(config or CONFIG)
+        return load_settings(config or CONFIG, remedy=NAME_ANY)
     except Invalid as invalid:
         for problem in invalid.problems:
             click.echo(f"{problem}", err=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from proxy.cli import examples, fail
+from proxy.cli.files import FILE, NAME_ANY
 from proxy.cli.place import CONFIG
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def _parameter(name: str) -> str:
         "grantproxy run -c grantproxy.yaml -- make test",
     ),
 )
-@click.option("-c", "--config", type=click.Path(path_type=Path, dir_okay=False), help="Settings (grantproxy.yaml).")
+@click.option("-c", "--config", type=FILE, metavar="FILE", help="Settings (grantproxy.yaml).")
 @_endpoint_options
 @click.option("--endpoint", "endpoints", multiple=True, metavar="SPEC", help="A further endpoint, as for `serve`.")
 @click.option("--state", metavar="DIRECTORY", help="Without a file: the state directory (the user's).")
@@ -72,7 +73,7 @@ def _parameter(name: str) -> str:
 @click.option(
     "--show",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=FILE,
     metavar="PATH",
     help="With --isolate: show this, read-only.",
 )
@@ -170,6 +171,6 @@ def _loader(
     if not endpoints and not given:
         if state is not None:
             raise click.UsageError("--state goes with --upstream or --endpoint; a settings file says it itself")
-        return lambda: load_settings(config or CONFIG)
+        return lambda: load_settings(config or CONFIG, remedy=NAME_ANY)
     specs = [";".join(_with_listener(tuple(spec.split(";")))) for spec in endpoints]
     return lambda: settings_from_endpoints(specs, proxy=_PROXY, state=state, options=given)

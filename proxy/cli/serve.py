@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 import click
 
 from proxy.cli import examples, fail
+from proxy.cli.files import FILE, NAME_ANY
 
 if TYPE_CHECKING:
     from proxy.fronts import Fronts
@@ -51,12 +52,12 @@ class Serving(Protocol):
         '  secret=api=env:API_TOKEN; assurance=semantic; grant=./api.grant.yaml"',
     ),
 )
-@click.option("-c", "--config", type=click.Path(path_type=Path, dir_okay=False), help="Settings (grantproxy.yaml).")
+@click.option("-c", "--config", type=FILE, metavar="FILE", help="Settings (grantproxy.yaml).")
 @click.option("--endpoint", "endpoints", multiple=True, metavar="SPEC", help="An endpoint, in place of a file.")
 @click.option("--proxy", metavar="ADDRESS", help="With --endpoint: the forward proxy (127.0.0.1:8080).")
 @click.option("--admin", metavar="ADDRESS", help="With --endpoint: the admin listener (none).")
 @click.option("--state", metavar="DIRECTORY", help="With --endpoint: the state directory.")
-@click.option("--ready-file", type=click.Path(path_type=Path, dir_okay=False), help="Write the addresses here as JSON.")
+@click.option("--ready-file", type=FILE, metavar="FILE", help="Write the addresses here as JSON.")
 @click.option("--watch", is_flag=True, help="Reload when the settings or a file that they name change.")
 @click.option(
     "--grace",
@@ -191,7 +192,7 @@ def _loader(config: Path | None, endpoints: tuple[str, ...], fronts: dict[str, s
             admin=fronts.get("admin"),
             state=fronts.get("state"),
         )
-    return lambda: load_settings(config or DEFAULT_CONFIG)
+    return lambda: load_settings(config or DEFAULT_CONFIG, remedy=NAME_ANY)
 
 
 def _settings(load: "Callable[[], Settings]") -> "Settings":
