@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from proxy.cli import examples, fail
+from proxy.cli import Group, examples, fail
 from proxy.cli.audit_text import HEADER, plain, records_table, summary_lines, summary_tables
 from proxy.cli.files import FILE
 from proxy.cli.place import installation
@@ -123,7 +123,7 @@ def _cannot_read(path: object, error: Exception) -> str:
     return f"`{path}` cannot be read: {cause[:1].lower()}{cause[1:]}; name another with --log"
 
 
-@click.group("audit", epilog=examples("grantproxy audit show --verdict deny --since 1h"))
+@click.group("audit", cls=Group, epilog=examples("grantproxy audit show --verdict deny --since 1h"))
 def command() -> None:
     """Read the decision log: show, tail, verify, summary."""
 

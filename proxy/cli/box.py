@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from proxy.cli import examples, fail
+from proxy.cli import Group, examples, fail
 from proxy.cli.broker_state import (
     Broker,
     config_option,
@@ -39,7 +39,7 @@ def _name(_: click.Context, __: click.Parameter, value: str) -> str:
 name_argument = click.argument("name", callback=_name)
 
 
-@click.group("box", epilog=examples('eval "$(grantproxy box add agent-1 --env)"'))
+@click.group("box", cls=Group, epilog=examples('eval "$(grantproxy box add agent-1 --env)"'))
 def command() -> None:
     """Add, list, rotate and remove boxes, and print what one is given."""
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from proxy.cli import examples, fail
+from proxy.cli import Group, examples, fail
 from proxy.cli.broker_state import (
     Broker,
     config_option,
@@ -29,7 +29,7 @@ _EXAMPLE = examples(
 )
 
 
-@click.group("visitor", epilog=_EXAMPLE)
+@click.group("visitor", cls=Group, epilog=_EXAMPLE)
 def command() -> None:
     """Issue, revoke and list visitors' grants."""
 
