@@ -216,11 +216,17 @@ def _hold_standard_streams(settings: "Settings") -> None:
 
 
 def _announce(program: "Serving", ready_file: Path | None) -> None:
-    """Say where everything listens, in the ready file first. Where stdout takes the records, stderr is told."""
+    """Say where everything listens, then write the ready file, then say `ready`.
+
+    So whoever waits for the file finds the lines there, and whoever waits for the last line the file; where the file
+    cannot be written, nobody was told `ready`. Where stdout takes the records, stderr is told.
+    """
     _renew_trust(program)
+    err = program.settings.audit.path is None
+    _say("\n".join(_places(program)), err=err)
     if ready_file is not None:
         _write_ready(program, ready_file)
-    _say("\n".join(_places(program)), err=program.settings.audit.path is None)
+    _say("ready", err=err)
 
 
 def _renew_trust(program: "Serving") -> None:
@@ -256,7 +262,6 @@ def _places(program: "Serving") -> Iterator[str]:
     if fronts.admin is not None:
         yield f"admin on {_url(str(fronts.admin.address))}"
     yield f"ca {program.ca_file}"
-    yield "ready"
 
 
 def _write_ready(program: "Serving", path: Path) -> None:
