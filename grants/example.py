@@ -45,18 +45,13 @@ def _entry(schema: Schema, resolve: Callable[[Schema], Schema]) -> str:
 
 
 def _value(schema: Schema, resolve: Callable[[Schema], Schema]) -> str:
-    """The example between brackets and commas."""
+    """The example between brackets and commas. A map or a number that is the first of a map shows one of its own."""
     schema = _whole(schema, resolve)
     for shown in (schema.get("examples", [])[:1], schema.get("enum", [])[:1], [schema.get("default")]):
         if shown and shown[0] is not None:
             return shown[0] if isinstance(shown[0], str) else json.dumps(shown[0])
-    match schema.get("type"):
-        case "array":
-            return f"[{_value(schema['items'], resolve)}]"
-        case "object":
-            return f"{{{_entry(schema, resolve)}}}"
-        case "integer":
-            return str(schema["minimum"])
+    if schema.get("type") == "array":
+        return f"[{_value(schema['items'], resolve)}]"
     return str(_BETWEEN.findall(schema["x-expected"])[0])
 
 
