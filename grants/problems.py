@@ -7,6 +7,7 @@ credential is repeated in a message: a loader that reads one says what is wrong 
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import final
 
 type Path = tuple[str | int, ...]
@@ -14,6 +15,7 @@ type Path = tuple[str | int, ...]
 
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_$@/-]+")
 _SHOWN = 60
+_CLOSE = 0.7
 _LONGEST_PATH = 4096
 
 
@@ -26,6 +28,20 @@ def quoted(text: str, *, most: int = _SHOWN) -> str:
 def quoted_file(path: str) -> str:
     """The name of a file, whole: its end is what tells it from another."""
     return quoted(path, most=_LONGEST_PATH)
+
+
+def nearest(word: str, names: Iterable[str]) -> str | None:
+    """The name that was surely meant by `word`, in whatever case; None where none is close."""
+    folded = {name.lower(): name for name in names}
+    near = get_close_matches(word.lower(), folded, n=1, cutoff=_CLOSE)
+    return folded[near[0]] if near else None
+
+
+def unknown_key(key: str, names: Sequence[str]) -> str:
+    """What is said of a key that there is not: the one that was meant, else all of them."""
+    if near := nearest(key, names):
+        return f"is an unknown key; did you mean {quoted(near)}?"
+    return f"is an unknown key; the keys here are {', '.join(map(quoted, names))}"
 
 
 def written(path: Path) -> str:

@@ -2,23 +2,24 @@
 
 First the nodes become values, guided by the schema: where it wants a text, every scalar is the text that was
 written; where it wants a number or a boolean, a plain one is read. Then the schema is applied to those values, and
-each keyword that fails is told in our words. Three annotations of our own carry the words that no keyword has:
-`x-refused` (a key or a value that is understood but refused, and what to do), `x-expected` (what a text should look
-like) and each property's `description`.
+each keyword that fails is told in our words. Annotations of our own carry the words that no keyword has: `x-refused`
+(a key or a value that is understood but refused, and what to do), `x-expected` (what a text should look like),
+`x-empty` (a text that may be empty) and each property's `description`. Lists and maps have an example in `examples`.
 """
 
 import json
 import math
 import pkgutil
 import re
-from difflib import get_close_matches
 from typing import Any, final
 
 import jsonschema_rs
 
 from .document import Broken, Document, ListNode, MapNode, Node, Scalar, parse
+from .example import KEY as EXAMPLE
+from .example import give_examples
 from .place import Place, Report
-from .problems import Path, quoted
+from .problems import Path, quoted, unknown_key
 from .schema import DIALECT
 
 MAX_ERRORS = 1000
@@ -47,6 +48,7 @@ class Structure:
         if data is None:  # pragma: no cover
             raise FileNotFoundError(resource)
         self.schema: dict[str, Any] = json.loads(data)
+        give_examples(self.schema, self._resolve)
         self._validator = jsonschema_rs.Draft202012Validator(self.schema, ignore_unknown_formats=True)
 
     def read(self, text: bytes | str, *, file: str) -> tuple[Place | None, Report]:
@@ -154,7 +156,8 @@ def _scalar(node: Scalar, schema: dict[str, Any], path: Path, report: Report) ->
     types = _types(schema)
     if node.plain and not node.text:
         report.refused.add(path)
-        report.add(node, path, f"has no value; write {_expected(schema)}{_or_empty(types)}")
+        empty = ", or `''` for an empty text" if schema.get("x-empty") else ""
+        report.add(node, path, f"has no value; write {_expected(schema)}{empty}")
         return ""
     if schema.get("x-json"):
         return _json_scalar(node)
@@ -165,10 +168,6 @@ def _scalar(node: Scalar, schema: dict[str, Any], path: Path, report: Report) ->
     if "boolean" in types and node.text in ("true", "false"):
         return node.text == "true"
     return node.text
-
-
-def _or_empty(types: list[str]) -> str:
-    return ", or `''` for an empty text" if "string" in types else ""
 
 
 def _json_scalar(node: Scalar) -> Any:
@@ -187,11 +186,7 @@ def _json_scalar(node: Scalar) -> Any:
 def _unknown(key: str, schema: dict[str, Any]) -> str:
     if remedy := schema.get("x-refused", {}).get(key):
         return str(remedy)
-    allowed = list(schema.get("properties", {}))
-    folded = {name.lower(): name for name in allowed}
-    if near := get_close_matches(key.lower(), folded, n=1, cutoff=0.7):
-        return f"is an unknown key; did you mean {quoted(folded[near[0]])}?"
-    return f"is an unknown key; the keys here are {_listed(allowed)}"
+    return unknown_key(key, list(schema.get("properties", {})))
 
 
 def _because(schema: dict[str, Any], missing: str, place: Place) -> str:
@@ -201,7 +196,8 @@ def _because(schema: dict[str, Any], missing: str, place: Place) -> str:
 
 def _described(schema: dict[str, Any]) -> str:
     text = f"{_type_words(schema)}: {schema['description']}" if "description" in schema else _type_words(schema)
-    return f"{text}, such as {quoted(_shown(schema['examples'][0]))}" if "examples" in schema else text
+    shown = _shown(schema["examples"][0]) if "examples" in schema else schema.get(EXAMPLE)
+    return text if shown is None else f"{text}, such as {quoted(shown)}"
 
 
 def _type_words(schema: dict[str, Any]) -> str:

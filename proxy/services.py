@@ -1,7 +1,7 @@
 """From settings to the policy in force: each endpoint's parts, the boxes and the tunnels."""
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, final
@@ -93,7 +93,7 @@ class Services:
         boxes = None
         if settings.boxes:
             tokens = {box.name: box.token for box in settings.boxes}
-            boxes = vaults[_BOXES_KEY] = self._vault(BOXES, tokens, settings, problems)
+            boxes = vaults[_BOXES_KEY] = self._vault(BOXES, tokens, settings, problems, _token_of)
         broker = self._broker(settings, vaults, problems)
         if not problems:
             problems += _same_values(vaults)
@@ -137,20 +137,28 @@ class Services:
         """Every value that was read last."""
         return frozenset(value for vault in self._vaults.values() for value in vault.current.values())
 
-    def _vault(self, name: str, secrets: Mapping[str, str], settings: Settings, problems: list[str]) -> EndpointVault:
+    def _vault(
+        self,
+        name: str,
+        secrets: Mapping[str, str],
+        settings: Settings,
+        problems: list[str],
+        called: Callable[[str], str] | None = None,
+    ) -> EndpointVault:
         sources = {key: parse_source(text, settings.directory) for key, text in secrets.items()}
-        vault = EndpointVault(name, sources)
+        vault = EndpointVault(name, sources, called=called)
         problems += vault.check()
         return vault
 
     def _broker(self, settings: Settings, vaults: dict[str, EndpointVault], problems: list[str]) -> "Wiring | None":
         if settings.broker is None:
             return None
-        from proxy.broker.wiring import Wiring, bundles, needs_trust, references  # here: its libraries are slow to load
+        from proxy.broker.references import references
+        from proxy.broker.wiring import Wiring, bundles, needs_trust  # here: its libraries are slow to load
 
         own = {
-            key: self._vault("broker", {name: reference}, settings, problems)
-            for key, (name, reference) in references(settings).items()
+            key: self._vault("broker", {found.name: found.text}, settings, problems, found.called)
+            for key, found in references(settings).items()
         }
         vaults.update(own)
         system = self._system_trust() if needs_trust(settings.broker) else None
@@ -248,6 +256,10 @@ class Services:
             raise StartRefused(f"endpoint `{endpoint.name}`: {refused}") from None
 
 
+def _token_of(box: str) -> str:
+    return f"box `{box}`: its token"
+
+
 def _only(ca: Path) -> Trust:
     try:
         return Trust.only(ca.read_bytes())
@@ -284,10 +296,10 @@ def _same_values(vaults: dict[str, EndpointVault]) -> list[str]:
             digest = hashlib.sha256(secret.reveal()).digest()
             if vault_name == _BOXES_KEY:
                 if digest in seen:
-                    problems.append(f"box `{name}`: its token is also that of {seen[digest]}; give it one of its own")
+                    problems.append(f"{vault.called(name)} is also that of {seen[digest]}; give it one of its own")
                 seen[digest] = f"box `{name}`"
             elif digest in seen:
                 problems.append(
-                    f"endpoint `{vault_name.removeprefix(':')}`: secret `{name}` is also the token of {seen[digest]}"
+                    f"{vault.called(name)} is also the token of {seen[digest]}; give the box one of its own"
                 )
     return problems

@@ -26,11 +26,11 @@ from grants.message import Origin
 from grants.model import Grant
 from proxy.broker.bounded import Bounded
 from proxy.broker.feedback import FeedbackFileSink, FeedbackForwardSink
+from proxy.broker.references import KEY, secret_key
 from proxy.broker.state import State
 from proxy.secrets import EndpointVault
 from proxy.settings.broker_model import (
     BrokerSettings,
-    EgressSecret,
     FeedbackFile,
     FeedbackForward,
     FeedbackOff,
@@ -43,7 +43,6 @@ from proxy.upstream import Pool, StreamingClient, Trust, UpstreamClient
 
 RELAY_SECONDS: Final = 24 * 3600.0
 WHOLE_SECONDS: Final = 120.0
-_KEY: Final = ":broker"
 
 
 @final
@@ -63,27 +62,6 @@ class Wiring:
     bundles: Mapping[Path, Trust] = field(default_factory=dict, repr=False)
 
 
-def references(settings: Settings) -> dict[str, tuple[str, str]]:
-    """Every credential of the broker: by the key of its vault, its name there and where it is."""
-    broker = settings.broker
-    if broker is None:
-        return {}
-    found: dict[str, tuple[str, str]] = {}
-    if broker.anthropic is not None:
-        found[f"{_KEY}.anthropic"] = ("anthropic", broker.anthropic.service.credential)
-    if broker.fountain is not None:
-        found[f"{_KEY}.fountain"] = ("fountain", broker.fountain.credential)
-    for secret in broker.secrets:
-        found[_secret_key(secret)] = (secret.name, secret.value)
-    for capability in broker.capabilities:
-        name = capability.extra.name
-        found[f"{_KEY}.capabilities.{name}"] = (name, capability.service.credential)
-    for box in settings.boxes:
-        if box.anthropic is not None:
-            found[f"{_KEY}.owner.{box.name}"] = ("owner", box.anthropic.credential)
-    return found
-
-
 def needs_trust(settings: BrokerSettings) -> bool:
     """Whether an upstream is https and names no bundle of its own."""
     origins = [origin for _, origin, terms in _upstreams(settings) if terms.ca is None]
@@ -99,17 +77,13 @@ def bundles(settings: BrokerSettings) -> dict[Path, str]:
 
 def _upstreams(settings: BrokerSettings) -> Iterator[tuple[str, Origin, Terms]]:
     if settings.anthropic is not None:
-        yield "anthropic", settings.anthropic.service.origin, settings.anthropic.service.terms
+        yield "`anthropic`", settings.anthropic.service.origin, settings.anthropic.service.terms
     if settings.fountain is not None:
-        yield "fountain", settings.fountain.origin, settings.fountain.terms
+        yield "`fountain`", settings.fountain.origin, settings.fountain.terms
     for secret in settings.secrets:
-        yield f"secret {secret.name}", secret.host, secret.terms
+        yield f"secret `{secret.name}`", secret.host, secret.terms
     for capability in settings.capabilities:
-        yield f"capability {capability.extra.name}", capability.service.origin, capability.service.terms
-
-
-def _secret_key(secret: EgressSecret) -> str:
-    return f"{_KEY}.secrets.{secret.name}" + (f".{secret.box}" if secret.box is not None else "")
+        yield f"capability `{capability.extra.name}`", capability.service.origin, capability.service.terms
 
 
 @final
@@ -184,7 +158,7 @@ class Maker:
         )
 
     def _credential(self, key: str, name: str | None = None) -> Credential:
-        return Credential(name=name or key, vault=self._wiring.vaults[f"{_KEY}.{key}"])
+        return Credential(name=name or key, vault=self._wiring.vaults[f"{KEY}.{key}"])
 
     def _payers(self, house: Credential, payer: Payer) -> Payers:
         owners = {
@@ -221,7 +195,7 @@ class Maker:
     def _egress(self) -> EgressPart:
         secrets = {}
         for secret in self._broker.secrets:
-            vault = self._wiring.vaults[_secret_key(secret)]
+            vault = self._wiring.vaults[secret_key(secret)]
             name = f"egress:{secret.name.lower()}"
             service = self._service(
                 name,
@@ -229,7 +203,7 @@ class Maker:
                 (),
                 secret.terms,
                 # Two boxes' secrets of one name are two upstreams.
-                gate=_secret_key(secret),
+                gate=secret_key(secret),
                 secret=secret.name,
                 vault=vault,
                 grant=secret.grant,
@@ -253,7 +227,7 @@ class Maker:
 
     def _of(self, name: str, upstream: Upstream) -> Service:
         """The service of a capability, which relays."""
-        return self._service(name, upstream.origin, upstream.base, upstream.terms, gate=f"{_KEY}.{name}")
+        return self._service(name, upstream.origin, upstream.base, upstream.terms, gate=f"{KEY}.{name}")
 
     def _service(
         self,

@@ -10,11 +10,12 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from difflib import get_close_matches
 from typing import Any, NoReturn, final
 
 import click
-from click.exceptions import NoArgsIsHelpError
+from click.exceptions import NoArgsIsHelpError, NoSuchOption
+
+from grants.problems import nearest
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "serve": ("proxy.cli.serve", "Run the proxy with a settings file or endpoints."),
@@ -35,8 +36,23 @@ _QUOTED = re.compile(r"`[^`]*`|(?<!\w)'([^']*)'(?!\w)")
 """What click puts into quotes; between backticks a quote is what it stands for."""
 
 
+class Group(click.Group):
+    """A group that says which of its commands could have been meant."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command, or say which one could have been meant."""
+        names = self.list_commands(ctx)
+        if args and args[0] not in names and not args[0].startswith("-"):
+            near = nearest(args[0], names)
+            remedy = f"did you mean `{near}`?" if near else f"the commands are {', '.join(names)}"
+            raise click.UsageError(f"`{args[0]}` is no command; {remedy}", ctx)
+        return super().resolve_command(ctx, args)
+
+
 @final
-class LazyGroup(click.Group):
+class LazyGroup(Group):
     """A group that imports a command when it is called."""
 
     def main(  # type: ignore[override]  # click's overloads say the same
@@ -73,16 +89,6 @@ class LazyGroup(click.Group):
         assert isinstance(command, click.Command)  # noqa: S101 - each module of the table has one
         return command
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command, or say which one could have been meant."""
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            near = get_close_matches(args[0], COMMANDS, n=1)
-            remedy = f"did you mean `{near[0]}`?" if near else f"the commands are {', '.join(COMMANDS)}"
-            raise click.UsageError(f"`{args[0]}` is no command; {remedy}", ctx)
-        return super().resolve_command(ctx, args)
-
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands from the table, importing none."""
         with formatter.section("Commands"):
@@ -91,13 +97,29 @@ class LazyGroup(click.Group):
 
 def _one_line(error: click.ClickException) -> str:
     """`error: what is wrong (where help is)`, lower case and without a full stop."""
-    text = _QUOTED.sub(
-        lambda found: found[0] if found[1] is None else f"`{found[1]}`", " ".join(error.format_message().split())
-    )
+    told = _of_option(error) if isinstance(error, NoSuchOption) else error.format_message()
+    text = _QUOTED.sub(lambda found: found[0] if found[1] is None else f"`{found[1]}`", " ".join(told.split()))
     text = text.replace(". Did", "; did").rstrip(".")
     text = text[:1].lower() + text[1:]
     context = error.ctx if isinstance(error, click.UsageError) else None
     return f"error: {text} (see `{context.command_path} --help`)" if context else f"error: {text}"
+
+
+def _of_option(error: NoSuchOption) -> str:
+    """An option that there is not, with the one that was surely meant: dashes alone make none alike."""
+    names = {name.lstrip("-"): name for name in error.possibilities or ()}
+    near = nearest(error.option_name.lstrip("-"), names)
+    return f"{error.message.rstrip('.')}; did you mean `{names[near]}`?" if near else error.message
+
+
+def examples(*commands: str) -> str:
+    """The end of a help: each command as it is typed. None of its lines is ever wrapped, as half of one does harm.
+
+    A long command is given with `\\` at the end of a line, as a shell continues it.
+    """
+    head = "Example:" if len(commands) == 1 else "Examples:"
+    lines = [head, *(f"  {line}" for command in commands for line in command.splitlines())]
+    return "\n".join(["\b", *lines])  # what click leaves as it is
 
 
 def _show_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
@@ -115,7 +137,7 @@ def _show_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 @click.group(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Example: grantproxy check api.grant.yaml && grantproxy serve -c grantproxy.yaml",
+    epilog=examples("grantproxy check grantproxy.yaml", "grantproxy serve -c grantproxy.yaml"),
 )
 @click.option(
     "--version", is_flag=True, expose_value=False, is_eager=True, callback=_show_version, help="Show the version."

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from proxy.cli import fail
+from proxy.cli import Group, examples, fail
 from proxy.cli.audit_text import HEADER, plain, records_table, summary_lines, summary_tables
+from proxy.cli.files import FILE
 from proxy.cli.place import installation
 from proxy.decisionlog import reader
 from proxy.decisionlog.chain import as_record
@@ -61,10 +62,11 @@ def _digests(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> 
 
 def _place(function: Callable[..., None]) -> Callable[..., None]:
     """Options that say which log is read."""
-    path = click.Path(path_type=Path, dir_okay=False)
     for option in (
-        click.option("--log", type=path, help="Read this log (default: that of the settings, or the user's own)."),
-        click.option("-c", "--config", type=path, help="Settings (grantproxy.yaml)."),
+        click.option(
+            "--log", type=FILE, metavar="FILE", help="Read this log (default: that of the settings, or the user's own)."
+        ),
+        click.option("-c", "--config", type=FILE, metavar="FILE", help="Settings (grantproxy.yaml)."),
     ):
         function = option(function)
     return function
@@ -136,12 +138,12 @@ def _cannot_read(path: object, error: Exception) -> str:
     return f"`{path}` cannot be read: {cause[:1].lower()}{cause[1:]}; name another with --log"
 
 
-@click.group("audit", epilog="Example: grantproxy audit show --verdict deny --since 1h")
+@click.group("audit", cls=Group, epilog=examples("grantproxy audit show --verdict deny --since 1h"))
 def command() -> None:
     """Read the decision log: show, tail, verify, summary."""
 
 
-@command.command()
+@command.command("show", epilog=examples("grantproxy audit show --verdict deny --since 1h"))
 @click.argument("id", required=False, callback=_identifier)
 @_place
 @_rotated
@@ -178,7 +180,7 @@ def _hold_to_one(found: Iterable[Found], path: Path, begins: str) -> None:
         fail(f"{len(ids)} decisions begin with `{begins}`; write more digits of the one that is meant")
 
 
-@command.command()
+@command.command("tail", epilog=examples("grantproxy audit tail -n 20"))
 @_place
 @_filters
 @click.option("-n", "--limit", type=click.IntRange(min=0), default=10, show_default=True, help="Begin with so many.")
@@ -226,9 +228,9 @@ def _last(path: Path, wanted: Filter, limit: int) -> tuple[deque[Found], int]:
     return last, end
 
 
-@command.command("verify")
+@command.command("verify", epilog=examples("grantproxy audit verify"))
 @_place
-@click.argument("files", nargs=-1, type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.argument("files", nargs=-1, type=FILE)
 @click.option(
     "--head",
     "heads",
@@ -262,6 +264,11 @@ def verify_command(
     FILES are read in the order given, oldest first; without any, the log and the files beside it that it was rotated
     into. Exits 0 when all is well, 1 at the first broken place.
     """
+    for file in files:
+        if file.is_dir() or not file.exists():
+            what = "is a directory" if file.is_dir() else "does not exist"
+            click.echo(f"{file}: {what}; write the path of a decision log's file", err=True)
+            raise SystemExit(2)
     chosen = files or reader.with_rotated(_log(config, log))
     try:
         verdict = verify(chosen, heads=heads, after=after)
@@ -294,7 +301,7 @@ def _echo_intact(intact: Intact, as_json: bool, *, held: bool) -> None:
     click.echo(f"ok, {records} in {chains}, head {intact.head}{uncovered}")
 
 
-@command.command()
+@command.command("summary", epilog=examples("grantproxy audit summary --since 24h"))
 @_place
 @_rotated
 @_filters

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Literal
 
 from addons.record import Event
-from proxy.decisionlog.query import AnswerCount, RefusalCount, Summary, said
+from proxy.decisionlog.query import RefusalCount, Summary, said
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -124,12 +124,10 @@ def summary_tables(counted: Summary) -> "Iterator[Table | str]":
         refusals = Table(box=None, pad_edge=False, header_style="bold")
         for name in ("refused by", "count", "what helps"):
             refusals.add_column(name, justify="right" if name == "count" else "left")
-        for refusal in counted.refusals:
-            why = f"{refusal.rule}/{refusal.reason}" if refusal.reason else refusal.rule
-            refusals.add_row(Text(safe(why)), str(refusal.count), Text(_helps(refusal)))
+        for refusal, why, helps in _refusals(counted):
+            refusals.add_row(Text(why), str(refusal.count), Text(helps))
         yield refusals
-    for answer in counted.answers:
-        yield _answered(answer)
+    yield from _answers(counted)
 
 
 def summary_lines(counted: Summary) -> Iterator[str]:
@@ -137,23 +135,29 @@ def summary_lines(counted: Summary) -> Iterator[str]:
     yield _totals(counted)
     for row in counted.operations:
         yield f"{safe(row.endpoint)} {safe(row.operation)}: {row.allowed} allowed, {row.denied} denied"
+    for refusal, why, helps in _refusals(counted):
+        yield f"{why}: {refusal.count}" + (f"; {helps}" if refusal.remedy or refusal.where else "")
+    yield from _answers(counted)
+
+
+def _answers(counted: Summary) -> Iterator[str]:
+    """What upstreams answered, and what helps, which is said once."""
+    told: dict[str, str] = {}
+    for answer in counted.answers:
+        what = f"{safe(answer.endpoint)} answered {answer.status}"
+        first = told.setdefault(answer.remedy, what) if answer.remedy else what
+        helps = answer.remedy if first == what else f"as for {first}"
+        yield f"{what}: {answer.count}" + (f"; {helps}" if helps else "")
+
+
+def _refusals(counted: Summary) -> Iterator[tuple[RefusalCount, str, str]]:
+    """Each refusal, why it was, and what helps and where. What helps with several is said once."""
+    told: dict[str, str] = {}
     for refusal in counted.refusals:
-        why = f"{refusal.rule}/{refusal.reason}" if refusal.reason else refusal.rule
-        yield f"{safe(why)}: {refusal.count}" + (f"; {_helps(refusal)}" if refusal.remedy or refusal.where else "")
-
-    yield from map(_answered, counted.answers)
-
-
-def _answered(answer: AnswerCount) -> str:
-    """What an upstream answered, and what helps."""
-    text = f"{safe(answer.endpoint)} answered {answer.status}: {answer.count}"
-    return text + (f"; {answer.remedy}" if answer.remedy else "")
-
-
-def _helps(refusal: RefusalCount) -> str:
-    """What helps, and where."""
-    where = f"{', '.join(map(safe, refusal.where))}: " if refusal.where else ""
-    return where + safe(refusal.remedy)
+        why = safe(f"{refusal.rule}/{refusal.reason}" if refusal.reason else refusal.rule)
+        where = f"{', '.join(map(safe, refusal.where))}: " if refusal.where else ""
+        first = told.setdefault(refusal.remedy, why) if refusal.remedy else why
+        yield refusal, why, where + (safe(refusal.remedy) if first == why else f"as for {first}")
 
 
 def _totals(counted: Summary) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from proxy.cli import fail
+from proxy.cli import Group, examples, fail
 from proxy.cli.broker_state import (
     Broker,
     config_option,
@@ -18,6 +18,7 @@ from proxy.cli.broker_state import (
     now,
     shown,
 )
+from proxy.cli.files import FILE, read_token
 
 if TYPE_CHECKING:
     from grants.broker.fountain import Kind
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _ONCE = "keep it now, it is shown once"
+_ALONE = "write into it the token alone, as `box add` prints it without --env"
 
 
 def _name(_: click.Context, __: click.Parameter, value: str) -> str:
@@ -37,12 +39,12 @@ def _name(_: click.Context, __: click.Parameter, value: str) -> str:
 name_argument = click.argument("name", callback=_name)
 
 
-@click.group("box", epilog='Example: eval "$(grantproxy box add agent-1 --env)"')
+@click.group("box", cls=Group, epilog=examples('eval "$(grantproxy box add agent-1 --env)"'))
 def command() -> None:
     """Add, list, rotate and remove boxes, and print what one is given."""
 
 
-@command.command("add")
+@command.command("add", epilog=examples("grantproxy box add agent-1"))
 @config_option
 @name_argument
 @click.option("--endpoint", "endpoints", multiple=True, metavar="NAME", help="An endpoint that it may use. Repeatable.")
@@ -86,7 +88,7 @@ def add(
     _echo_token(broker, name, token, address, as_json)
 
 
-@command.command("list")
+@command.command("list", epilog=examples("grantproxy box list"))
 @config_option
 @click.option("--all", "everything", is_flag=True, help="Those too that were removed.")
 @json_option
@@ -114,7 +116,7 @@ def list_command(config: Path | None, everything: bool, as_json: bool) -> None:
         echo_rows(head + [_row(row) for row in rows])
 
 
-@command.command("rotate")
+@command.command("rotate", epilog=examples("grantproxy box rotate agent-1 --grace 10m"))
 @config_option
 @name_argument
 @click.option(
@@ -141,7 +143,7 @@ def rotate(config: Path | None, name: str, grace: float, as_env: bool, url: str 
     _echo_token(broker, name, token, address, as_json)
 
 
-@command.command("remove")
+@command.command("remove", epilog=examples("grantproxy box remove agent-1"))
 @config_option
 @name_argument
 @json_option
@@ -165,13 +167,13 @@ def remove(config: Path | None, name: str, as_json: bool) -> None:
     click.echo(json.dumps({"name": name, "removed": shown(time)}, indent=2) if as_json else f"box {name} removed")
 
 
-@command.command("env")
+@command.command("env", epilog=examples("grantproxy box env agent-1"))
 @config_option
 @name_argument
-@click.option("--token-file", type=click.File("r"), metavar="FILE", help="Where its token is; `-` is standard input.")
+@click.option("--token-file", type=FILE, metavar="FILE", help="Where its token is; `-` is standard input.")
 @click.option("--url", metavar="URL", help="The broker's address as the box sees it.")
 @json_option
-def env(config: Path | None, name: str, token_file: Any, url: str | None, as_json: bool) -> None:
+def env(config: Path | None, name: str, token_file: Path | None, url: str | None, as_json: bool) -> None:
     """Print the variables that the box NAME is given, as shell exports.
 
     The token of a box of the settings is read where they say. That of a box that was added is known only to whoever
@@ -179,10 +181,10 @@ def env(config: Path | None, name: str, token_file: Any, url: str | None, as_jso
     """
     broker = load(config)
     address = _address(broker, url)
-    token = token_file.read(4096).strip() if token_file is not None else None
+    token = read_token(token_file, _ALONE) if token_file is not None else None
     mine = next((box for box in broker.settings.boxes if box.name == name), None)
     if mine is not None:
-        token = _settings_token(broker, mine.token) if token is None else token
+        token = _settings_token(broker, name, mine.token) if token is None else token
     else:
 
         async def work(store: "Store") -> bool:
@@ -233,14 +235,14 @@ def _address(broker: Broker, url: str | None) -> str:
     return f"http://{listen}"
 
 
-def _settings_token(broker: Broker, reference: str) -> str:
+def _settings_token(broker: Broker, name: str, reference: str) -> str:
     from proxy.secrets import parse_source
     from proxy.secrets.source import SecretUnreadable
 
     try:
         return parse_source(reference, broker.settings.directory).read().reveal().decode("ascii")
     except SecretUnreadable as unreadable:
-        fail(f"the box's token cannot be read: {unreadable}")
+        fail(f"the token of box `{name}` cannot be read: {unreadable}")
 
 
 def _variables(broker: Broker, name: str, address: str, token: str | None) -> dict[str, str | None]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, final
 import click
 
 from proxy.cli import fail
+from proxy.cli.files import FILE, NAME_SETTINGS
 from proxy.cli.place import CONFIG
 
 if TYPE_CHECKING:
@@ -17,9 +18,7 @@ if TYPE_CHECKING:
     from proxy.settings.model import Settings
     from proxy.store import Store
 
-config_option = click.option(
-    "-c", "--config", type=click.Path(path_type=Path, dir_okay=False), help="Settings (grantproxy.yaml)."
-)
+config_option = click.option("-c", "--config", type=FILE, metavar="FILE", help="Settings (grantproxy.yaml).")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead.")
 
 
@@ -59,7 +58,7 @@ def load(config: Path | None) -> Broker:
 
     path = config or CONFIG
     try:
-        settings = load_settings(path)
+        settings = load_settings(path, remedy=NAME_SETTINGS)
     except Invalid as invalid:
         for problem in invalid.problems:
             click.echo(f"{problem}", err=True)

@@ -5,12 +5,13 @@ from pathlib import Path
 
 import click
 
-from proxy.cli import fail
+from proxy.cli import examples, fail
+from proxy.cli.files import FILE
 from proxy.cli.place import CONFIG, found, installation
 
 
-@click.command("ca", epilog="Example: grantproxy ca --pem > ca.pem")
-@click.option("-c", "--config", type=click.Path(path_type=Path, dir_okay=False), help="Settings (grantproxy.yaml).")
+@click.command("ca", epilog=examples("grantproxy ca --pem > ca.pem"))
+@click.option("-c", "--config", type=FILE, metavar="FILE", help="Settings (grantproxy.yaml).")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead.")
 @click.option("--pem", is_flag=True, help="Print the certificate itself.")
 def command(config: Path | None, as_json: bool, pem: bool) -> None:

@@ -12,6 +12,8 @@ from grants.document import MapNode, parse
 from grants.load import grant_structure, load_grant, notices
 from grants.model import Grant
 from grants.problems import Invalid, Problem, quoted
+from proxy.cli import examples
+from proxy.cli.files import FILE
 from proxy.settings import load_settings, settings_structure
 from proxy.settings.files import Unreadable, read_bounded
 from proxy.settings.model import Settings
@@ -31,10 +33,10 @@ class Checked:
 
 
 @click.command(
-    epilog="Example: grantproxy check examples/*.grant.yaml grantproxy.yaml",
+    epilog=examples("grantproxy check examples/*.yaml"),
     short_help="Check grant and settings files, with every problem.",
 )
-@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=FILE)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead.")
 def command(files: tuple[Path, ...], as_json: bool) -> None:
     """Check grants and settings, and print every problem as FILE:LINE:COLUMN.

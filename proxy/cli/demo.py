@@ -2,8 +2,10 @@
 
 import click
 
+from proxy.cli import examples
 
-@click.command("demo")
+
+@click.command("demo", epilog=examples("grantproxy demo"))
 @click.option("--keep", is_flag=True, help="Stay up afterwards, and print curl lines to try.")
 def command(*, keep: bool) -> None:
     """Start a sample API and a proxy in front of it, and make calls that are allowed and refused.

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from proxy.cli import fail
+from proxy.cli import examples, fail
+from proxy.cli.files import FILE, NAME_ANY
 from proxy.cli.place import CONFIG
 
 if TYPE_CHECKING:
@@ -17,8 +18,15 @@ if TYPE_CHECKING:
 DEFAULT_PROXY = "127.0.0.1:8080"
 
 
-@click.command("env")
-@click.option("-c", "--config", type=click.Path(path_type=Path, dir_okay=False), help="Settings (grantproxy.yaml).")
+@click.command(
+    "env",
+    epilog=examples(
+        'eval "$(grantproxy env)"',
+        "grantproxy env --format docker --host host.docker.internal \\\n  --files /grantproxy > proxy.env",
+        'docker run --env-file proxy.env \\\n  -v "$PWD/state/trust:/grantproxy:ro" debian',
+    ),
+)
+@click.option("-c", "--config", type=FILE, metavar="FILE", help="Settings (grantproxy.yaml).")
 @click.option("--endpoint", "endpoints", multiple=True, metavar="SPEC", help="An endpoint, in place of a file.")
 @click.option("--proxy", metavar="ADDRESS", help="With --endpoint: the forward proxy (127.0.0.1:8080).")
 @click.option("--state", metavar="DIRECTORY", help="With --endpoint: the state directory.")
@@ -34,13 +42,14 @@ DEFAULT_PROXY = "127.0.0.1:8080"
 @click.option("--host", metavar="NAME", help="What the client calls this machine, such as host.docker.internal.")
 @click.option(
     "--files",
-    type=click.Path(path_type=Path),
+    type=FILE,
     metavar="DIRECTORY",
     help="Where the client has the state directory's `trust` folder, such as a container's mount.",
 )
 @click.option(
     "--ready-file",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
+    metavar="FILE",
     help="Take the addresses from the ready file of a running `serve`.",
 )
 def command(
@@ -57,11 +66,6 @@ def command(
     """Print the variables by which unmodified clients use the proxy and trust its CA.
 
     The CA is made where it is not there yet, and files that hold it are written into `trust` in the state directory.
-
-    \b
-    eval "$(grantproxy env)"
-    grantproxy env --format docker --host host.docker.internal --files /grantproxy > proxy.env
-    docker run --env-file proxy.env -v STATE/trust:/grantproxy:ro …
     """
     from proxy.client_env.addresses import AddressRefused, addresses
     from proxy.client_env.formats import Format, FormatRefused, written
@@ -122,7 +126,7 @@ def _settings(config: Path | None, endpoints: tuple[str, ...], fronts: dict[str,
     try:
         if endpoints:
             return settings_from_endpoints(endpoints, proxy=given.get("proxy", DEFAULT_PROXY), state=given.get("state"))
-        return load_settings(config or CONFIG)
+        return load_settings(config or CONFIG, remedy=NAME_ANY)
     except Invalid as invalid:
         for problem in invalid.problems:
             click.echo(f"{problem}", err=True)

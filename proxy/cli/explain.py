@@ -22,15 +22,16 @@ from grants.message import Authority, Fields, Origin, RequestHead
 from grants.model import Grant
 from grants.problems import GrantInvalid
 from grants.references import referenced
+from proxy.cli import examples
+from proxy.cli.files import FILE, read
 
 _SCHEME = "https://"
 _NO_HOST = Authority(host="upstream.invalid", port=443)
-_MAX_GRANT = 1024 * 1024
 _MAX_BODY = 32 * 1024 * 1024
 
 
-@click.command()
-@click.argument("grant", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.command("explain", epilog=examples("grantproxy explain examples/pypi.grant.yaml GET /pypi/requests/json"))
+@click.argument("grant", type=FILE)
 @click.argument("method")
 @click.argument("url")
 @click.option("-H", "--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="A request header; repeatable.")
@@ -61,7 +62,9 @@ def _authority(url: str) -> Authority:
     if url.startswith("/"):
         return _NO_HOST
     if not url.lower().startswith(_SCHEME):
-        raise click.UsageError(f"`{url}` is no https URL; write `https://HOST/PATH` or `/PATH`")
+        raise click.UsageError(
+            f"`{url}` is no https URL; write a path, such as `/PATH?QUERY`, or the API's own URL, `https://HOST/PATH`"
+        )
     rest = url[len(_SCHEME) :]
     end = min((at for mark in "/?#" if (at := rest.find(mark)) >= 0), default=len(rest))
     authority = parse_authority(os.fsencode(rest[:end]))
@@ -84,27 +87,26 @@ def _body(data: str | None) -> bytes:
         with Path(data[1:]).open("rb") as file:
             body = file.read(_MAX_BODY + 1)
     except OSError as error:
-        raise click.UsageError(f"`{data[1:]}` cannot be read: {error.strerror}; name a file after the @") from None
+        raise click.UsageError(
+            f"`{data[1:]}` cannot be read: {(error.strerror or 'no such path').lower()}; name a file after the @"
+        ) from None
     if len(body) > _MAX_BODY:
         raise click.UsageError(f"`{data[1:]}` is over 32 MiB, more than any body that is held; name a smaller file")
     return body
 
 
 def _load(path: Path) -> Grant:
+    text = read(path, "write the path of a grant file", code=2)
     try:
-        with path.open("rb") as file:
-            text = file.read(_MAX_GRANT + 1)
         return load_grant(text, file=str(path))
     except GrantInvalid as invalid:
         from proxy.cli.check import is_settings  # here: a good grant need not wait for what reads settings
 
         if is_settings(text):
-            click.echo(f"`{path}` is a settings file; name a grant file, such as one that it names", err=True)
+            click.echo(f"error: `{path}` is a settings file; name a grant file, such as one that it names", err=True)
         else:
             for problem in invalid.problems:
                 click.echo(str(problem), err=True)
-    except OSError as error:
-        click.echo(f"`{path}` cannot be read: {error.strerror}; name a grant file", err=True)
     raise SystemExit(2)
 
 

@@ -6,6 +6,7 @@ from typing import final
 
 import click
 
+from proxy.cli.files import NAME_SETTINGS
 from proxy.run.placeholder import NAME, is_placeholder
 
 CONFIG = Path(NAME)
@@ -38,7 +39,7 @@ def installation(config: Path | None) -> Installation:
         state = default_state()
         return Installation(state=state, log=state / LOG)
     try:
-        settings = load_settings(config or CONFIG)
+        settings = load_settings(config or CONFIG, remedy=NAME_SETTINGS)
     except Invalid as invalid:
         for problem in invalid.problems:
             click.echo(f"{problem}", err=True)

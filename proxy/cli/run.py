@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from proxy.cli import fail
+from proxy.cli import examples, fail
+from proxy.cli.files import FILE, NAME_ANY
 from proxy.cli.place import CONFIG
 
 if TYPE_CHECKING:
@@ -53,8 +54,17 @@ def _parameter(name: str) -> str:
     return f"key_{name.replace('-', '_')}"
 
 
-@click.command("run", context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
-@click.option("-c", "--config", type=click.Path(path_type=Path, dir_okay=False), help="Settings (grantproxy.yaml).")
+@click.command(
+    "run",
+    context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False},
+    epilog=examples(
+        "grantproxy run --upstream https://api.example.com \\\n"
+        "  --secret api=env:API_TOKEN --assurance semantic \\\n"
+        "  --grant ./api.grant.yaml --env API_BASE_URL -- ./agent",
+        "grantproxy run -c grantproxy.yaml -- make test",
+    ),
+)
+@click.option("-c", "--config", type=FILE, metavar="FILE", help="Settings (grantproxy.yaml).")
 @_endpoint_options
 @click.option("--endpoint", "endpoints", multiple=True, metavar="SPEC", help="A further endpoint, as for `serve`.")
 @click.option("--state", metavar="DIRECTORY", help="Without a file: the state directory (the user's).")
@@ -63,7 +73,7 @@ def _parameter(name: str) -> str:
 @click.option(
     "--show",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=FILE,
     metavar="PATH",
     help="With --isolate: show this, read-only.",
 )
@@ -88,11 +98,6 @@ def command(
 
     COMMAND finds the proxy, its CA and the base URLs in its environment; the variables that secrets come from are taken
     out. Its exit code is ours. Without --isolate it runs as the same user, and nothing keeps it from going around.
-
-    \b
-    grantproxy run --upstream https://api.example.com --secret api=env:API_TOKEN \\
-      --assurance semantic --grant ./api-grant.yaml --env API_BASE_URL -- ./agent
-    grantproxy run -c grantproxy.yaml -- make test
     """
     from proxy.run.begin import begin
     from proxy.state import StartRefused
@@ -166,6 +171,6 @@ def _loader(
     if not endpoints and not given:
         if state is not None:
             raise click.UsageError("--state goes with --upstream or --endpoint; a settings file says it itself")
-        return lambda: load_settings(config or CONFIG)
+        return lambda: load_settings(config or CONFIG, remedy=NAME_ANY)
     specs = [";".join(_with_listener(tuple(spec.split(";")))) for spec in endpoints]
     return lambda: settings_from_endpoints(specs, proxy=_PROXY, state=state, options=given)

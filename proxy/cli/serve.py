@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import click
 
-from proxy.cli import fail
+from proxy.cli import examples, fail
+from proxy.cli.files import FILE, NAME_ANY
 
 if TYPE_CHECKING:
     from proxy.fronts import Fronts
@@ -43,13 +44,20 @@ class Serving(Protocol):
         ...
 
 
-@click.command("serve")
-@click.option("-c", "--config", type=click.Path(path_type=Path, dir_okay=False), help="Settings (grantproxy.yaml).")
+@click.command(
+    "serve",
+    epilog=examples(
+        "grantproxy serve --config grantproxy.yaml",
+        'grantproxy serve --endpoint "upstream=https://api.example.com; \\\n'
+        '  secret=api=env:API_TOKEN; assurance=semantic; grant=./api.grant.yaml"',
+    ),
+)
+@click.option("-c", "--config", type=FILE, metavar="FILE", help="Settings (grantproxy.yaml).")
 @click.option("--endpoint", "endpoints", multiple=True, metavar="SPEC", help="An endpoint, in place of a file.")
 @click.option("--proxy", metavar="ADDRESS", help="With --endpoint: the forward proxy (127.0.0.1:8080).")
 @click.option("--admin", metavar="ADDRESS", help="With --endpoint: the admin listener (none).")
 @click.option("--state", metavar="DIRECTORY", help="With --endpoint: the state directory.")
-@click.option("--ready-file", type=click.Path(path_type=Path, dir_okay=False), help="Write the addresses here as JSON.")
+@click.option("--ready-file", type=FILE, metavar="FILE", help="Write the addresses here as JSON.")
 @click.option("--watch", is_flag=True, help="Reload when the settings or a file that they name change.")
 @click.option(
     "--grace",
@@ -77,11 +85,6 @@ def command(
 
     SIGHUP, or with --watch a changed file, reloads settings, grants and secrets: all of them, or none. SIGTERM finishes
     what runs; a second one ends at once.
-
-    \b
-    grantproxy serve --config grantproxy.yaml
-    grantproxy serve --endpoint \\
-      "upstream=https://api.example.com;secret=api=env:API_TOKEN;assurance=semantic;grant=./api.grant.yaml"
     """
     from proxy.state import StartRefused
     from proxy.undumpable import close_to_others
@@ -189,7 +192,7 @@ def _loader(config: Path | None, endpoints: tuple[str, ...], fronts: dict[str, s
             admin=fronts.get("admin"),
             state=fronts.get("state"),
         )
-    return lambda: load_settings(config or DEFAULT_CONFIG)
+    return lambda: load_settings(config or DEFAULT_CONFIG, remedy=NAME_ANY)
 
 
 def _settings(load: "Callable[[], Settings]") -> "Settings":
@@ -213,11 +216,17 @@ def _hold_standard_streams(settings: "Settings") -> None:
 
 
 def _announce(program: "Serving", ready_file: Path | None) -> None:
-    """Say where everything listens, in the ready file first. Where stdout takes the records, stderr is told."""
+    """Say where everything listens, then write the ready file, then say `ready`.
+
+    So whoever waits for the file finds the lines there, and whoever waits for the last line the file; where the file
+    cannot be written, nobody was told `ready`. Where stdout takes the records, stderr is told.
+    """
     _renew_trust(program)
+    err = program.settings.audit.path is None
+    _say("\n".join(_places(program)), err=err)
     if ready_file is not None:
         _write_ready(program, ready_file)
-    _say("\n".join(_places(program)), err=program.settings.audit.path is None)
+    _say("ready", err=err)
 
 
 def _renew_trust(program: "Serving") -> None:
@@ -253,7 +262,6 @@ def _places(program: "Serving") -> Iterator[str]:
     if fronts.admin is not None:
         yield f"admin on {_url(str(fronts.admin.address))}"
     yield f"ca {program.ca_file}"
-    yield "ready"
 
 
 def _write_ready(program: "Serving", path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from proxy.cli import fail
+from proxy.cli import Group, examples, fail
 from proxy.cli.broker_state import (
     Broker,
     config_option,
@@ -24,15 +24,17 @@ if TYPE_CHECKING:
 _MAX_TTL: Final = 24 * 3600.0
 
 
-@click.group(
-    "visitor",
-    epilog="Example: grantproxy visitor grant --box agent-1 --principal github:ada --credential env:ADA_KEY --ttl 1h",
+_EXAMPLE = examples(
+    "grantproxy visitor grant --box agent-1 --principal github:ada \\\n  --credential env:ADA_KEY --ttl 1h"
 )
+
+
+@click.group("visitor", cls=Group, epilog=_EXAMPLE)
 def command() -> None:
     """Issue, revoke and list visitors' grants."""
 
 
-@command.command("grant")
+@command.command("grant", epilog=_EXAMPLE)
 @config_option
 @click.option("--box", required=True, metavar="NAME", help="The box that it is for.")
 @click.option("--principal", required=True, metavar="WHO", help="Who pays, such as github:login.")
@@ -79,7 +81,7 @@ def grant(config: Path | None, box: str, principal: str, credential: str, ttl: f
     click.echo(f"grant {issued.id} is good until {shown(issued.expires)}; keep it now, it is shown once", err=True)
 
 
-@command.command("revoke")
+@command.command("revoke", epilog=examples("grantproxy visitor revoke --box agent-1"))
 @config_option
 @click.argument("number", type=click.IntRange(min=1), required=False)
 @click.option("--box", metavar="NAME", help="All of this box.")
@@ -104,7 +106,7 @@ def revoke(config: Path | None, number: int | None, box: str | None, principal: 
         click.echo(f"grant {found.id} of {found.principal} for box {found.box} revoked")
 
 
-@command.command("list")
+@command.command("list", epilog=examples("grantproxy visitor list"))
 @config_option
 @click.option("--box", metavar="NAME", help="Of this box only.")
 @click.option("--all", "everything", is_flag=True, help="Those too that have ended, for a month.")

@@ -16,7 +16,7 @@ from proxy.client_env.addresses import AddressRefused, Client, Listening, addres
 from proxy.run.copies import copies
 from proxy.run.messages import Ready, Tally
 from proxy.run.refused import IsolationRefused
-from proxy.run.served import LOG, Hidden, NothingToServe, hidden, references, served
+from proxy.run.served import LOG, Hidden, NothingToServe, hidden, references, served, unfound
 from proxy.secrets.source import ReferenceInvalid, SecretUnreadable, parse_source
 from proxy.settings.model import Listen, TcpListen
 from proxy.undumpable import die_with_parent
@@ -211,6 +211,9 @@ def _tell(program: "Program", wanted: Wanted, secret: Hidden, messages: int) -> 
         state=settings.state,
         log=settings.audit.path or settings.state / LOG,
     )
+    if notice := unfound(settings, wanted.box):
+        sys.stderr.write(f"notice: {notice}\n")
+        sys.stderr.flush()
     os.write(messages, ready.line())
 
 

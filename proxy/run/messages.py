@@ -111,9 +111,12 @@ class Tally:
         """What helps, a line each: for hosts that are no endpoint, and for what upstreams refused."""
         if self.unknown:
             yield f"{Reason.HOST_UNKNOWN}: {_often(self.unknown, most=_SHOWN)}; {REMEDIES[Reason.HOST_UNKNOWN]}"
+        told: dict[str, str] = {}
         for name, count in self.answered.items():
             endpoint, _, status = name.rpartition(" ")
-            yield f"{endpoint} answered {status}: {count}; {ANSWERS[int(status)]}"
+            what, helps = f"{endpoint} answered {status}", ANSWERS[int(status)]
+            first = told.setdefault(helps, what)
+            yield f"{what}: {count}; {helps if first == what else f'as for {first}'}"
 
     def line(self) -> bytes:
         """The message."""

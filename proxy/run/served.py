@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from proxy.settings.broker_model import FeedbackFile, PostgresDatabase, SqliteDatabase
 from proxy.settings.model import Listen, Settings, TcpListen, UnixListen
+from proxy.settings.values import named
 
 LOG: Final = "decisions.jsonl"
 _ANY_PORT: Final = TcpListen(host="127.0.0.1", port=0)
@@ -61,6 +62,21 @@ def served(settings: Settings, *, sockets: Path | None = None) -> Settings:
     audit = settings.audit if settings.audit.path is not None else replace(settings.audit, path=settings.state / LOG)
     proxy = None if settings.proxy is None else _place(sockets, "proxy.sock")
     return replace(settings, proxy=proxy, admin=None, broker=None, endpoints=endpoints, audit=audit)
+
+
+def unfound(settings: Settings, box: str | None) -> str | None:
+    """What to say of endpoints whose base URL the program does not find, as no variable is to hold it."""
+    usable = next((one.endpoints for one in settings.boxes if one.name == box), None)
+    names = [
+        endpoint.name
+        for endpoint in settings.endpoints
+        if endpoint.listen is not None and not endpoint.env and (usable is None or endpoint.name in usable)
+    ]
+    if not names:
+        return None
+    of = f"endpoint {named(names)} names" if len(names) == 1 else f"endpoints {named(names)} name"
+    way = "; the forward proxy leads there" if settings.proxy is not None else ""
+    return f"{of} no variable for the base URL, so the program has none; add such as `env: [API_BASE_URL]`{way}"
 
 
 def _place(sockets: Path | None, name: str) -> Listen:

@@ -52,13 +52,20 @@ class EndpointVault:
     Args:
         endpoint: the endpoint's name, for messages.
         sources: by reference name.
+        called: what messages call the source of a name; without it a secret of the endpoint.
         clock: seconds that only go up.
     """
 
     def __init__(
-        self, endpoint: str, sources: Mapping[str, Source], *, clock: Callable[[], float] = time.monotonic
+        self,
+        endpoint: str,
+        sources: Mapping[str, Source],
+        *,
+        called: Callable[[str], str] | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._endpoint = endpoint
+        self.called = called or (lambda name: f"endpoint `{endpoint}`: secret `{name}`")
         self._entries = {name: _Entry(source) for name, source in sources.items()}
         self._clock = clock
         self._inherited: _Replaced = {}
@@ -72,14 +79,14 @@ class EndpointVault:
     def check(self) -> tuple[str, ...]:
         """Read every source now and return one problem for each that gives no secret. Blocks, for the start.
 
-        A problem names endpoint, reference, cause and remedy, never a value.
+        A problem names what the value is for (`called`), cause and remedy, never a value.
         """
         now = self._clock()
         for entry in self._entries.values():
             entry.due = -math.inf
         self._install(self._read_due(now), now)
         return tuple(
-            f"endpoint `{self._endpoint}`: secret `{name}`: {entry.trouble}"
+            f"{self.called(name)}: {entry.trouble}"
             for name, entry in self._entries.items()
             if entry.trouble is not None
         )

@@ -11,7 +11,7 @@ from grants.place import Place
 from grants.problems import quoted
 from proxy.settings.endpoint import Candidate
 from proxy.settings.model import Assurance, Listen, TcpListen, TunnelRule
-from proxy.settings.values import ValueInvalid, parse_listen
+from proxy.settings.values import ValueInvalid, parse_listen, where
 
 FRONTS = ("proxy", "admin")
 BROKER = "broker.listen"
@@ -21,7 +21,7 @@ GUARDED = ("admin", BROKER)
 
 def hold_endpoints(endpoints: Sequence[Candidate], *, front: bool) -> None:
     """Names are unique, each endpoint can be reached, and on the proxy front each host and port is one endpoint."""
-    names: dict[str, int] = {}
+    names: dict[str, str] = {}
     places: dict[tuple[str, int], str] = {}
     for endpoint in endpoints:
         place, name, upstream = endpoint.place, endpoint.name, endpoint.upstream
@@ -29,9 +29,9 @@ def hold_endpoints(endpoints: Sequence[Candidate], *, front: bool) -> None:
             place.key_problem("listen", "is missing, and `proxy` is too, so nobody can reach this; add one of them")
         if name is not None:
             if name in names:
-                where = place.get("name") or place
-                where.problem(f"is called {quoted(name)}, as endpoint {names[name]}; name it differently")
-            names.setdefault(name, int(place.path[-1]))
+                called = place.get("name") or place
+                called.problem(f"is called {quoted(name)}, as the endpoint {names[name]}; name it differently")
+            names.setdefault(name, where(place))
         if not front or upstream is None:
             continue
         key = (upstream.host, upstream.port)

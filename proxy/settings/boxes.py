@@ -15,7 +15,7 @@ from proxy.settings.broker_parts import References
 from proxy.settings.endpoint import Candidate
 from proxy.settings.model import BoxSettings
 from proxy.settings.reference import parse_reference
-from proxy.settings.values import named, read
+from proxy.settings.values import named, read, where
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
@@ -26,14 +26,14 @@ def load_boxes(root: Place, endpoints: Sequence[Candidate], *, directory: Path) 
     for endpoint in endpoints:
         for held in (endpoint.settings.secrets if endpoint.settings else {}).values():
             references.setdefault(held, f"a secret of endpoint {quoted(endpoint.name or '')}")
-    names: dict[str, int] = {}
+    names: dict[str, str] = {}
     tokens: dict[str, str] = {}
     boxes = []
     for place in root.items("boxes"):
         name, token = place.get("name"), place.get("token")
         if name:
             _hold_name(name, names)
-            names.setdefault(name.text, int(place.path[-1]))
+            names.setdefault(name.text, where(name))
         reference = read(token, partial(parse_reference, directory=directory))
         if token and reference:
             if reference in references:
@@ -63,11 +63,11 @@ def load_boxes(root: Place, endpoints: Sequence[Candidate], *, directory: Path) 
     return tuple(boxes)
 
 
-def _hold_name(name: Place, names: Mapping[str, int]) -> None:
+def _hold_name(name: Place, names: Mapping[str, str]) -> None:
     if not _NAME.fullmatch(name.text):
         name.problem(f"is {quoted(name.text)}; write at most 63 letters, digits, `.`, `_` and `-`")
     elif name.text in names:
-        name.problem(f"is {quoted(name.text)}, as box {names[name.text]}; name it differently")
+        name.problem(f"is {quoted(name.text)}, as the box {names[name.text]}; name it differently")
 
 
 def _endpoints(place: Place, endpoints: Sequence[Candidate]) -> frozenset[str]:

@@ -12,7 +12,7 @@ from proxy.settings.broker_parts import References, load_url
 from proxy.settings.grantfiles import Grants
 from proxy.settings.terms import load_terms
 from proxy.settings.upstream import Upstream
-from proxy.settings.values import parse_path, read
+from proxy.settings.values import parse_path, read, where
 
 _NAME = re.compile(r"[A-Z][A-Z0-9_]{0,39}")
 _BOX = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
@@ -21,7 +21,7 @@ _INFERENCE = "ANTHROPIC"
 
 def load_secrets(broker: Place, references: References, grants: Grants) -> tuple[EgressSecret, ...]:
     """The secrets, each name once for each box. Those that have problems are left out."""
-    taken: dict[tuple[str, str | None], int] = {}
+    taken: dict[tuple[str, str | None], str] = {}
     secrets = []
     for place in broker.items("secrets"):
         name, box = _name(place.get("name"), inference=broker.has("anthropic")), _box(place.get("box"))
@@ -32,9 +32,9 @@ def load_secrets(broker: Place, references: References, grants: Grants) -> tuple
             continue
         if (name, box) in taken:
             place.at(("name",)).problem(
-                f"is {quoted(name)}, as secret {taken[name, box]}, for the same boxes; name it differently"
+                f"is {quoted(name)}, as the secret {taken[name, box]}, for the same boxes; name it differently"
             )
-        taken.setdefault((name, box), int(place.path[-1]))
+        taken.setdefault((name, box), where(place.at(("name",))))
         if host is not None and value is not None:
             secrets.append(
                 EgressSecret(

@@ -18,7 +18,7 @@ from proxy.settings.model import Assurance, EndpointSettings, Listen, TcpListen
 from proxy.settings.reference import parse_reference
 from proxy.settings.terms import CONNECT_SECONDS, load_ca, load_concurrent, load_timeouts
 from proxy.settings.upstream import parse_upstream
-from proxy.settings.values import parse_listen, parse_path, read
+from proxy.settings.values import MAX_PORT, parse_listen, parse_path, port_is_too_large, read
 
 _NAME = re.compile(r"[A-Za-z0-9._:\[\]-]{1,253}")
 _SECRET_NAME = re.compile(r"[A-Za-z0-9._/-]+")
@@ -127,7 +127,9 @@ def _hosts(place: Place, listen: Listen | None) -> tuple[Authority, ...]:
     hosts = []
     for item in place.items("hosts"):
         authority = parse_authority(item.text.encode("utf-8", "replace"), scheme="http")
-        if authority is None:
+        if authority is None and port_is_too_large(item.text):
+            item.problem(f"is {quoted(item.text)}, whose port is above {MAX_PORT}; write one from 1 to {MAX_PORT}")
+        elif authority is None:
             item.problem(f"is {quoted(item.text)}; write `name` or `name:port`")
         elif not _has_port(item.text) and not port:
             item.problem(f"is {quoted(item.text)}, and the listener's port is not fixed; write `name:port`")

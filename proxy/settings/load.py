@@ -41,8 +41,11 @@ def settings_structure() -> Structure:
     return Structure("proxy.settings", "settings.schema.json")
 
 
-def load_settings(path: Path) -> Settings:
+def load_settings(path: Path, *, remedy: str = "write the path of a file") -> Settings:
     """Load a settings file and the grants that it names. Relative paths are relative to the file.
+
+    Args:
+        remedy: what to do where the file cannot be read.
 
     Raises:
         SettingsInvalid: with all problems: the file's own in its order, then those of each grant.
@@ -50,7 +53,7 @@ def load_settings(path: Path) -> Settings:
     try:
         text = read_bounded(path)
     except Unreadable as unreadable:
-        raise SettingsInvalid([Problem(str(path), 0, 0, "", f"{unreadable}; write the path of a file")]) from None
+        raise SettingsInvalid([Problem(str(path), 0, 0, "", f"{unreadable}; {remedy}")]) from None
     place, report = settings_structure().read(text, file=str(path))
     if place is None:
         raise SettingsInvalid(in_file_order(report.problems))

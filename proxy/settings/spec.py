@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import final
 
 from grants.document import Document, Entry, ListNode, MapNode, Node, Scalar
-from grants.problems import Problem
+from grants.problems import Problem, unknown_key
 from proxy.settings.load import SettingsInvalid, settings_of, settings_structure
 from proxy.settings.model import Settings
 
@@ -115,7 +115,7 @@ def _endpoint(parts: Sequence[str], index: int, problems: list[Problem]) -> _Fie
         if not equals:
             refuse("has a part without `=`; write `key=value;key=value`, and a value that holds `;` into a file")
         elif key not in KEYS:
-            refuse(f"is an unknown key; the keys are {', '.join(f'`{known}`' for known in KEYS)}", _word(key))
+            refuse(unknown_key(key, KEYS), _word(key))
         elif key in _MAPS:
             name, between, text = value.partition("=")
             into = maps[_MAPS[key].field]

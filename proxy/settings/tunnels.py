@@ -10,7 +10,7 @@ from grants.canonical import parse_authority
 from grants.place import Place
 from grants.problems import quoted
 from proxy.settings.model import TunnelRule, Tunnels
-from proxy.settings.values import ValueInvalid, parse_duration, read
+from proxy.settings.values import MAX_PORT, ValueInvalid, parse_duration, port_is_too_large, read
 
 _PORT = re.compile(r":[0-9]+")
 
@@ -26,6 +26,8 @@ def parse_rule(text: str) -> TunnelRule:
     if not text.isascii():
         raise ValueInvalid(f"is {quoted(text)}, which is not ASCII; write the name as DNS has it, such as `xn--…:443`")
     authority = parse_authority(raw.encode("ascii"))
+    if authority is None and port_is_too_large(raw):
+        raise ValueInvalid(f"is {quoted(text)}, whose port is above {MAX_PORT}; write one from 1 to {MAX_PORT}")
     if authority is None:
         raise ValueInvalid(f"is {quoted(text)}; write `host:port` or `.suffix:port`")
     if not _PORT.fullmatch(raw[raw.rfind(":") :]):

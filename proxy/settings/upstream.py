@@ -6,7 +6,7 @@ from typing import final
 
 from grants.canonical import DEFAULT_PORTS, parse_authority
 from grants.message import Origin
-from proxy.settings.values import ValueInvalid
+from proxy.settings.values import MAX_PORT, ValueInvalid, port_is_too_large
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)([^?#]*)(\?[^#]*)?(#.*)?", re.DOTALL)
 _SEGMENT = re.compile(r"[A-Za-z0-9._~!$&'()*+,=:@-]+")
@@ -40,6 +40,8 @@ def parse_upstream(text: str, *, https_only: bool) -> Upstream:
     if query is not None or fragment is not None:
         raise ValueInvalid("has a query or a fragment; write the origin and, if there is one, the path")
     place = parse_authority(authority.encode("utf-8", "replace"), scheme=scheme)
+    if place is None and port_is_too_large(authority):
+        raise ValueInvalid(f"has a port above {MAX_PORT}; write one from 1 to {MAX_PORT}")
     if place is None:
         raise ValueInvalid(f"has a host or a port that can be read in more than one way; write `{scheme}://host:port`")
     origin = Origin(scheme=scheme, host=place.host, port=place.port)

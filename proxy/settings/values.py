@@ -15,8 +15,9 @@ _SIZE_UNITS = {None: 1, "B": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3}
 _DURATION = re.compile(r"([1-9][0-9]{0,8})(ms|s|m|h)")
 _DURATION_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _ADDRESS = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([0-9.]+|localhost)):(0|[1-9][0-9]{0,4})")
+_PORT = re.compile(r":0*([0-9]+)$")
 _SOCKET_PATH_BYTES = 100
-_MAX_PORT = 65535
+MAX_PORT = 65535
 _MAX_NAMED = 5
 
 
@@ -98,7 +99,9 @@ def parse_listen(text: str, *, directory: Path) -> Listen:
             raise ValueInvalid(f"is longer than the {_SOCKET_PATH_BYTES} bytes of a socket's path; use a shorter one")
         return UnixListen(path=path)
     match = _ADDRESS.fullmatch(text)
-    if match is None or int(match[3]) > _MAX_PORT:
+    if port_is_too_large(text):
+        raise ValueInvalid(f"has a port above {MAX_PORT}; write one from 1 to {MAX_PORT}, or 0 for any that is free")
+    if match is None:
         raise ValueInvalid("is not a listen address; write `127.0.0.1:8080`, `[::1]:8080` or `unix:path`")
     try:
         host = "127.0.0.1" if match[2] == "localhost" else match[1] or match[2]
@@ -108,6 +111,18 @@ def parse_listen(text: str, *, directory: Path) -> Listen:
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
         raise ValueInvalid("is an IPv4 address in IPv6 notation; write it as IPv4, such as `127.0.0.1:8080`")
     return TcpListen(host=str(address), port=int(match[3]))
+
+
+def port_is_too_large(text: str) -> bool:
+    """Whether a text ends in a port that there is not."""
+    port = _PORT.search(text)
+    return port is not None and (len(port[1]) > len(str(MAX_PORT)) or int(port[1]) > MAX_PORT)
+
+
+def where(place: Place) -> str:
+    """Where something stands, for a message about another place: the line, or the option that it came from."""
+    line = place.node.line
+    return f"in line {line}" if place.report.file else f"in `--endpoint[{line - 1}]`"
 
 
 def parse_local_listen(text: str, *, directory: Path) -> Listen:

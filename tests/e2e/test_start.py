@@ -11,6 +11,7 @@ from support.cases import grant_text
 from support.client import Client
 from support.clients import told_by
 from support.proxyproc import ROOT, Proxy, StartFailed
+from support.waits import wait_for
 
 
 def grantproxy(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -136,13 +137,18 @@ def test_endpoint_on_the_command_line(make_stack: Any, tmp_path: Path) -> None:
     assert "NOT_SET" in done.stderr
 
 
-def test_it_says_where_it_listens(make_stack: Any) -> None:
-    """Each front, each endpoint with its assurance, and the CA are printed; SIGTERM ends with 0."""
-    stack = make_stack()
-    printed = (stack.proxy.folder / "stdout").read_text().splitlines()
+@pytest.mark.parametrize("workers", [1, 2])
+def test_it_says_where_it_listens(make_stack: Any, workers: int) -> None:
+    """Each front, each endpoint with its assurance, and the CA are printed by the time that the ready file is there,
+    and then `ready`; SIGTERM ends with 0.
+    """
+    stack = make_stack(workers=workers)
+    output = stack.proxy.folder / "stdout"
+    printed = output.read_text().splitlines()
     assert printed[0] == f"proxy on {stack.proxy.ready['proxy']}"
     assert any(line.startswith("endpoint api (semantic) on http://127.0.0.1:") for line in printed)
-    assert printed[-1] == "ready"
+    assert any(line.startswith("ca ") for line in printed)
+    wait_for(lambda: output.read_text().endswith("\nready\n"))
     assert stack.proxy.stop() == 0
 
 

@@ -181,10 +181,10 @@ REFUSED = [
     pytest.param([(O + "effect", "Read")], [P + "effect: is the text `Read`; write one of `read`, `write`"], id="effect"),
     pytest.param([(O + "effect", ["read"])], [P + "effect: is a list; write one of `read`, `write`"], id="effect-as-a-list"),
     pytest.param([("operations", [])], ["operations: is empty; list at least 1"], id="no-operation"),
-    pytest.param([("operations", {"a": 1})], ["operations: is a map; write a list: what may be done"], id="operations-as-a-map"),
-    pytest.param([("operations", Plain(""))], ["operations: has no value; write a list: what may be done"], id="no-value"),
-    pytest.param([(O + "name", Plain(""))], [P + "name: has no value; write a text: a text, as it is written, or `''` for an empty text"], id="no-text"),
-    pytest.param([(O + "response", "hunter2")], [P + "response: is a text; write a map: what the answer must be"], id="a-text-for-a-map-is-not-repeated"),
+    pytest.param([("operations", {"a": 1})], ["operations: is a map; write a list: what may be done, such as `- name: list-open-issues`"], id="operations-as-a-map"),
+    pytest.param([("operations", Plain(""))], ["operations: has no value; write a list: what may be done, such as `- name: list-open-issues`"], id="no-value"),
+    pytest.param([(O + "name", Plain(""))], [P + "name: has no value; write a text: a text, as it is written"], id="no-text"),
+    pytest.param([(O + "response", "hunter2")], [P + "response: is a text; write a map: what the answer must be, such as `statuses: [200]`"], id="a-text-for-a-map-is-not-repeated"),
     pytest.param([(O + "response/maxBytes", "65536")], [P + "response.maxBytes: is the text `65536`; write a plain number: a limit in bytes, such as `65536`"], id="quoted-number"),
     pytest.param([("undeclaredHeaders", "drop")], ["undeclaredHeaders: is the text `drop`; write one of `deny`, `strip`"], id="undeclared-headers"),
     # names
@@ -220,7 +220,7 @@ REFUSED = [
     pytest.param([(O + "pathParameters", {})], [P + "pathParameters.owner: is missing for `{owner}` of the route; list its values"], id="path-parameter-missing"),
     pytest.param([(O + "pathParameters/repo", ["x"])], [P + "pathParameters.repo: is not in the route `/repos/{owner}/issues`; its parameters are `owner`"], id="path-parameter-extra"),
     pytest.param([(O + "route", "/a")], [P + "pathParameters.owner: is not in the route `/a`; it has none"], id="path-parameter-of-a-route-without"),
-    pytest.param([(O + "pathParameters", ["a"])], [P + "pathParameters: is a list; write a map: for each `{name}` of the route, the values that it may have"], id="path-parameters-as-a-list"),
+    pytest.param([(O + "pathParameters", ["a"])], [P + "pathParameters: is a list; write a map: for each `{name}` of the route, the values that it may have, such as `{\"repo\": [\"widgets\"]}`"], id="path-parameters-as-a-list"),
     pytest.param([(O + "pathParameters/owner", "acme")], [P + "pathParameters.owner: is a text; write a list or a map: a list of exact values, or a map with `values` or with `pattern` and `maxBytes`"], id="path-parameter-as-a-text"),
     pytest.param([(O + "pathParameters/owner", [])], [P + "pathParameters.owner: is empty; list at least 1"], id="no-path-value"),
     *(
@@ -243,7 +243,7 @@ REFUSED = [
     pytest.param([(O + "pathParameters/owner", {"pattern": "a"})], [P + "pathParameters.owner.maxBytes: is missing, which `pattern` needs; add a plain number: a limit in bytes, such as `9`"], id="map-pattern-without-a-limit"),
     pytest.param([(O + "pathParameters/owner", {"pattern": "(", "maxBytes": 1})], [P + "pathParameters.owner.pattern: is not an RE2 pattern: missing ): (; RE2 has no lookaround and no backreferences"], id="map-pattern-wrong"),
     pytest.param([(O + "pathParameters/owner", {"values": ["a/../b"]})], [P + "pathParameters.owner.values[0]: is `a/../b`, which climbs when it is decoded again; write it without dot segments"], id="map-value-that-climbs"),
-    pytest.param([(O + "pathParameters/owner", {"values": "a"})], [P + "pathParameters.owner.values: is a text; write a list"], id="map-values-as-a-text"),
+    pytest.param([(O + "pathParameters/owner", {"values": "a"})], [P + "pathParameters.owner.values: is a text; write a list, such as `- widgets`"], id="map-values-as-a-text"),
     # value rules
     pytest.param([(O + "query/0/values", GONE)], [P + "query[0]: has none of `values`, `pattern`; add one of them"], id="neither-values-nor-pattern"),
     pytest.param([(O + "query/0/values", [])], [P + "query[0].values: is empty; list at least 1"], id="no-values"),
@@ -273,7 +273,7 @@ REFUSED = [
     pytest.param([(O + "body/maxBytes", Plain("0"))], [P + "body.maxBytes: is `0`; write a number that is at least 1"], id="body-of-nothing"),
     pytest.param([(O + "body/contentTypes", ["text/plain"])], [P + "body.contentTypes[0]: is the text `text/plain`; write `application/json`, or a type that ends in `+json`, without parameters"], id="content-type"),
     pytest.param([(O + "body/contentTypes", ["application/json; charset=utf-8"])], [P + "body.contentTypes[0]: is the text `application/json; charset=utf-8`; write `application/json`, or a type that ends in `+json`, without parameters"], id="content-type-with-a-parameter"),
-    pytest.param([(O + "response", GONE)], [P + "response: is missing; add a map: what the answer must be"], id="no-response"),
+    pytest.param([(O + "response", GONE)], [P + "response: is missing; add a map: what the answer must be, such as `statuses: [200]`"], id="no-response"),
     pytest.param([(O + "response/json", GONE)], [P + "response: has none of `json`, `schema`; add one of them"], id="response-without-json"),
     pytest.param([(O + "response/statuses", [199, 600, "200"])], [P + "response.statuses[0]: is `199`; write a number that is at least 200", P + "response.statuses[1]: is `600`; write a number that is at most 599", P + "response.statuses[2]: is the text `200`; write a status code from 200 to 599"], id="statuses"),
     pytest.param([(O + "response/credentialDisclosure", "allow")], [P + "response.credentialDisclosure: is the text `allow`; write `deny-exact`"], id="disclosure"),
@@ -340,7 +340,8 @@ def test_problems_come_in_file_order_with_their_places() -> None:
 def test_a_value_that_was_refused_is_not_complained_about_again() -> None:
     """One mistake is one problem, however many rules it touches."""
     assert told(changed((O + "body/json/properties", "hunter2"))) == [
-        P + "body.json.properties: is a text; write a map: the declared properties and their types",
+        P
+        + 'body.json.properties: is a text; write a map: the declared properties and their types, such as `{"title": "string"}`',
         P + "body.json.required[0]: `a` is not declared; add it to `properties`",
     ]
     assert len(told(changed((O + "response/json", "x"), (O + "response/maxBytes", "x")))) == 2

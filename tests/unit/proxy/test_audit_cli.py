@@ -21,7 +21,7 @@ from rich.console import Console
 from addons.record import EndedBy, Event, Mode, Record
 from grants.decision import Reason, Rule
 from proxy.cli.audit import command
-from proxy.cli.audit_text import HEADER, plain, records_table, safe, summary_tables
+from proxy.cli.audit_text import HEADER, plain, records_table, safe, summary_lines, summary_tables
 from proxy.decisionlog import FileLog
 from proxy.decisionlog.query import Filter, summarize
 from proxy.decisionlog.reader import LONGEST_LINE, with_rotated
@@ -427,6 +427,28 @@ def test_tail_follows_over_a_rotation(path: Path) -> None:
     assert (rest, process.returncode) == ("", 0)
 
 
+@pytest.mark.parametrize("table", [False, True])
+def test_what_helps_with_several_refusals_is_said_once(tmp_path: Path, table: bool) -> None:
+    """One hint of many reasons stands with the first; the others name that."""
+    reasons = [Reason.NO_OPERATION, Reason.METHOD, Reason.QUERY_VALUE, Reason.BODY_SCHEMA, Reason.BODY_TOO_LARGE]
+    log = FileLog(tmp_path / "log", sync=Sync.OFF)
+    for reason in reasons:
+        log.write(replace(REFUSED, reason=reason))
+    log.close()
+    counted = summarize([json.loads(line) for line in (tmp_path / "log").read_text().splitlines()])
+    if table:
+        console = Console(width=4000, file=io.StringIO())
+        for part in summary_tables(counted):
+            console.print(part)
+        assert isinstance(console.file, io.StringIO)
+        text = console.file.getvalue()
+    else:
+        text = "\n".join(summary_lines(counted))
+    assert text.count(REMEDIES[Reason.NO_OPERATION]) == 1
+    assert text.count(REMEDIES[Reason.BODY_TOO_LARGE]) == 1
+    assert text.count("as for semantic-request-deny/") == 3
+
+
 def test_summary_counts_and_says_what_helps(path: Path) -> None:
     """`summary` counts decisions (no intents) by endpoint and operation, refusals by rule and reason, with a remedy."""
     lines = _run("summary", "--log", path).stdout.splitlines()
@@ -600,8 +622,12 @@ def test_what_upstreams_refuse_is_counted(path: Path, status: int, says: str | N
     lines = _run("summary", "--log", path).stdout.splitlines()
     for endpoint in ("github", "llm"):
         [line] = [line for line in lines if line.startswith(f"{endpoint} answered {status}: 1")]
-        assert (says or "") in line
         assert ("; " in line) is (says is not None)
+    hints = [line.partition("; ")[2] for line in lines if f" answered {status}: " in line]
+    if says is not None:
+        assert says in hints[0]
+        assert hints[1].startswith("as for ")
+        assert hints[1].endswith(f" answered {status}")
     assert (
         _run("show", "--log", path).stdout.splitlines()[-3].split()[6]
         == f"semantic-response-status/status,upstream-{status}"

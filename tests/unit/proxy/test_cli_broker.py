@@ -387,7 +387,7 @@ def test_settings_without_a_broker_are_told(here: Path, words: str) -> None:
     )
     assert not (here / "st").exists()
     (here / "grantproxy.yaml").unlink()
-    assert "grantproxy.yaml: does not exist; write the path of a file" in run(*words.split()).stderr
+    assert "grantproxy.yaml: does not exist; name settings with `-c FILE`" in run(*words.split()).stderr
 
 
 def test_a_database_that_is_not_there_is_named_without_its_password(here: Path) -> None:
@@ -407,7 +407,9 @@ def test_a_token_that_cannot_be_read_is_named(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.delenv("FIXED_TOKEN")
     result = run("box", "env", "fixed")
     assert result.exit_code == 1
-    assert "error: the box's token cannot be read: environment variable `FIXED_TOKEN` is not set" in result.stderr
+    assert (
+        "error: the token of box `fixed` cannot be read: environment variable `FIXED_TOKEN` is not set" in result.stderr
+    )
 
 
 def test_the_commands_are_found() -> None:

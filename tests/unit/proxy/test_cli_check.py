@@ -120,6 +120,10 @@ def test_json_is_for_programs(here: Path) -> None:
         pytest.param(["check", "--jsn", "x"], "error: no such option `--jsn`; did you mean `--json`? (see `grantproxy check --help`)", id="misspelt-option"),
         pytest.param(["check"], "error: missing argument `FILE...` (see `grantproxy check --help`)", id="no-file"),
         pytest.param(["--foo"], "error: no such option `--foo` (see `grantproxy --help`)", id="unknown-option"),
+        pytest.param(["serve", "--bogus"], "error: no such option `--bogus` (see `grantproxy serve --help`)", id="option-that-is-like-none"),
+        pytest.param(["serve", "--watc"], "error: no such option `--watc`; did you mean `--watch`? (see `grantproxy serve --help`)", id="option-that-is-like-one"),
+        pytest.param(["audit", "shw"], "error: `shw` is no command; did you mean `show`? (see `grantproxy audit --help`)", id="misspelt-below"),
+        pytest.param(["box", "frob"], "error: `frob` is no command; the commands are add, env, list, remove, rotate (see `grantproxy box --help`)", id="unknown-below"),
     ],
 )  # fmt: skip
 def test_wrong_usage_is_one_line_with_a_remedy(arguments: list[str], message: str) -> None:
@@ -140,8 +144,7 @@ def test_help_lists_each_command_with_an_example() -> None:
     result = run("--help")
     assert result.exit_code == 0
     assert all(f"  {name} " in result.stdout for name in COMMANDS)
-    assert "Example: grantproxy check" in result.stdout
-    assert "Example: grantproxy check" in run("check", "--help").stdout
+    assert "grantproxy check" in result.stdout.partition("Example")[2]
 
 
 def test_the_version_is_the_package_s(monkeypatch: pytest.MonkeyPatch) -> None:

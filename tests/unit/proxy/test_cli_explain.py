@@ -115,7 +115,7 @@ def test_settings_are_no_grant(tmp_path: Path) -> None:
     path.write_text("proxy: 127.0.0.1:0\nendpoints: []\n")
     result = run(path, "GET", "/x")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr == f"`{path}` is a settings file; name a grant file, such as one that it names\n"
+    assert result.stderr == f"error: `{path}` is a settings file; name a grant file, such as one that it names\n"
 
 
 def test_body(grant: Path, tmp_path: Path) -> None:
@@ -218,7 +218,7 @@ def test_a_grant_that_cannot_be_read(grant: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(Path, "open", refuse)
     result = run(grant, "GET", "/x")
     assert result.exit_code == 2
-    assert result.stderr == f"`{grant}` cannot be read: Permission denied; name a grant file\n"
+    assert result.stderr == f"{grant}: cannot be read: permission denied; write the path of a grant file\n"
 
 
 def test_what_is_imported() -> None:

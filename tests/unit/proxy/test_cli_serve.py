@@ -27,8 +27,11 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     started: list[subprocess.Popen[str]] = []
     timers: list[threading.Timer] = []
 
-    def start(*arguments: str, shell: str = "", stdout: int | IO[str] = subprocess.PIPE) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "proxy.cli", "serve", *arguments]
+    def start(
+        *arguments: str, shell: str = "", stdout: int | IO[str] = subprocess.PIPE, program: str = ""
+    ) -> subprocess.Popen[str]:
+        way = ["-c", program] if program else ["-m", "proxy.cli"]
+        command = [sys.executable, *way, "serve", *arguments]
         process = subprocess.Popen(
             ["/bin/sh", "-c", f'exec "$@" {shell}', "sh", *command],
             stdout=stdout, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
@@ -84,6 +87,31 @@ def test_where_it_listens_is_said_and_written(serve: Serve, tmp_path: Path) -> N
     assert stat.S_IMODE((tmp_path / "ready.json").stat().st_mode) == 0o600
     assert sorted(path.name for path in tmp_path.iterdir()) == ["grantproxy.yaml", "ready.json", "state"]
     assert _end(process) == ""
+
+
+_SLOW = """
+import sys
+from pathlib import Path
+from proxy.cli import main, serve
+
+def say(text, *, err, say=serve._say):
+    Path("order").open("a").write(f"{text.splitlines()[-1].split()[0]} {Path('ready.json').exists()}\\n")
+    say(text, err=err)
+
+serve._say = say
+main(sys.argv[1:])
+"""
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_whoever_waits_for_the_ready_file_finds_the_lines(serve: Serve, tmp_path: Path, workers: int) -> None:
+    """The places are printed before the file is there, and `ready` after it, by one process and by several."""
+    with (tmp_path / "grantproxy.yaml").open("a") as file:
+        file.write(f"workers: {workers}\n")
+    process = serve("--ready-file", "ready.json", program=_SLOW)
+    _until_ready(process.stdout)
+    assert (tmp_path / "order").read_text().splitlines()[:2] == ["ca False", "ready True"]
+    _end(process)
 
 
 def test_tunnels_and_boxes_are_counted(serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,7 +187,8 @@ def test_a_ready_file_that_cannot_be_written_ends_the_start(
     os.mkfifo(tmp_path / "fifo")
     process = serve("--ready-file", ready)
     out, err = process.communicate(timeout=STARTING_SECONDS)
-    assert (process.returncode, out, err) == (1, "", says)
+    assert (process.returncode, err) == (1, says)
+    assert "ready" not in out.splitlines()
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.certificates import make_certificates
 
 from addons.policy import Judged, Relayed
+from proxy.broker.state import State
 from proxy.services import Services
 from proxy.settings import load_settings
 from proxy.settings.model import Settings
@@ -117,3 +119,66 @@ def test_boxes_have_tokens_of_their_own(settings: Callable[[str], Settings]) -> 
     assert some.adopt(some.prepare(settings(alone + boxes))).boxes is not None
     with pytest.raises(StartRefused, match="box `y`: its token is also that of box `x`"):
         some.prepare(settings(alone + boxes.replace("file:two", "file:one")))
+
+
+EVERYTHING = """endpoints:
+- {name: a, upstream: https://a.example, assurance: trusted-upstream, secrets: {api: "SOURCE"}}
+boxes:
+- {name: x, token: "TOKEN", endpoints: [a], anthropic: {credential: "SOURCE"}}
+broker:
+  listen: 127.0.0.1:0
+  word: lobby
+  anthropic: {url: "https://anthropic.example", credential: "SOURCE"}
+  fountain: {url: "https://fountain.example", credential: "SOURCE"}
+  secrets:
+  - {name: STRIPE, host: "https://stripe.example", value: "SOURCE"}
+  - {name: STRIPE, host: "https://stripe.example", value: "SOURCE", box: x}
+  capabilities:
+  - name: weather
+    routes: [/weather]
+    scopes: [{method: GET, path: /weather/x, words: []}]
+    upstream: {url: "https://weather.example", credential: {header: X-K, value: "SOURCE"}}
+"""
+WHOSE = (
+    "endpoint `a`: secret `api`",
+    "box `x`: its token",
+    "broker: the credential of `anthropic`",
+    "broker: the credential of `fountain`",
+    "broker: secret `STRIPE`",
+    "broker: secret `STRIPE` of box `x`",
+    "broker: the credential of capability `weather`",
+    "box `x`: its credential of `anthropic`",
+)
+
+
+def broker_services() -> Services:
+    return Services(Pool(), Pool(), State(Path()))
+
+
+def test_what_cannot_be_read_is_called_what_the_settings_call_it(settings: Callable[[str], Settings]) -> None:
+    """Wherever a credential or a token may stand, its problem says what it is for, as the settings have it."""
+    with pytest.raises(StartRefused) as refused:
+        broker_services().prepare(settings(EVERYTHING.replace("SOURCE", "file:none").replace("TOKEN", "file:gone")))
+    told = str(refused.value).splitlines()
+    assert [line.partition(": file `")[0] for line in told] == list(WHOSE)
+
+
+def test_a_token_that_is_a_credential_too_is_told_by_what_it_is_for(settings: Callable[[str], Settings]) -> None:
+    """Each credential that is the box's token is named, as the settings have it."""
+    with pytest.raises(StartRefused) as refused:
+        broker_services().prepare(settings(EVERYTHING.replace("SOURCE", "file:one").replace("TOKEN", "file:same")))
+    wanted = {f"{whose} is also the token of box `x`; give the box one of its own" for whose in WHOSE[:1] + WHOSE[2:]}
+    assert set(str(refused.value).splitlines()) == wanted
+
+
+def test_a_bundle_that_cannot_be_read_is_told_by_its_upstream(
+    settings: Callable[[str], Settings], tmp_path: Path
+) -> None:
+    """It may go after the settings were read."""
+    bundle = make_certificates(tmp_path).ca.rename(tmp_path / "own.pem")
+    text = EVERYTHING.replace("SOURCE", "file:one").replace("TOKEN", "file:two")
+    text = text.replace('"https://stripe.example"', '"https://stripe.example", ca: own.pem')
+    ready = settings(text)
+    bundle.unlink()
+    with pytest.raises(StartRefused, match=r"broker: secret `STRIPE`: ca `.*own.pem`: no such file"):
+        broker_services().prepare(ready)

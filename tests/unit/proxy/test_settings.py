@@ -144,8 +144,8 @@ UPSTREAM = E.format("4:15") + "upstream: "
 REFUSED = [
     # the whole
     pytest.param("", ["s.yaml:1:1: top level: is empty; write the file's keys"], id="empty"),
-    pytest.param("operations: []\n", ["s.yaml:1:1: operations: belongs to a grant file; name that file as an endpoint's `grant`", "s.yaml:1:1: endpoints: is missing; add a list: the upstreams that may be used"], id="a-grant"),
-    pytest.param("endpoints: hunter2secret\n", ["s.yaml:1:12: endpoints: is a text; write a list: the upstreams that may be used"], id="text-for-a-list"),
+    pytest.param("operations: []\n", ["s.yaml:1:1: operations: belongs to a grant file; name that file as an endpoint's `grant`", "s.yaml:1:1: endpoints: is missing; add a list: the upstreams that may be used, such as `- upstream: https://api.github.com`"], id="a-grant"),
+    pytest.param("endpoints: hunter2secret\n", ["s.yaml:1:12: endpoints: is a text; write a list: the upstreams that may be used, such as `- upstream: https://api.github.com`"], id="text-for-a-list"),
     # workers
     pytest.param(endpoint() + "workers: 0\n", ["s.yaml:7:10: workers: is `0`; write a number that is at least 1"], id="no-workers"),
     pytest.param(endpoint() + "workers: 65\n", ["s.yaml:7:10: workers: is `65`; write a number that is at most 64"], id="too-many-workers"),
@@ -163,7 +163,8 @@ REFUSED = [
     *(pytest.param(endpoint(upstream=f"'{url}'"), [UPSTREAM + "holds a user or a password; put the credential into `secrets`"], id=f"userinfo-{index}") for index, url in enumerate(["https://hunter2@api.example", "https://u:hunter2@api.example/x", "https://@api.example"])),
     *(pytest.param(endpoint(upstream=f"'{url}'"), [UPSTREAM + "has a query or a fragment; write the origin and, if there is one, the path"], id=f"query-{index}") for index, url in enumerate(["https://a.example?k=hunter2", "https://a.example/#f", "https://a.example/x?", "https://a.example#"])),
     *(pytest.param(endpoint(upstream=f"'{url}'"), [UPSTREAM + "has a path that is not normal; leave out `//`, dot segments and everything encoded"], id=f"path-{index}") for index, url in enumerate(["https://a.example//", "https://a.example/a//b", "https://a.example/./a", "https://a.example/a/..", "https://a.example/a%20b", "https://a.example/a;b", "https://a.example/a\\b", "https://a.example/é", "https://a.example/a b"])),
-    *(pytest.param(endpoint(upstream=f"'{url}'"), [UPSTREAM + "has a host or a port that can be read in more than one way; write `https://host:port`"], id=f"authority-{index}") for index, url in enumerate(["https://", "https:///x", "https://a.example:", "https://a.example:0443", "https://a.example:70000", "https://127.1", "https://0x7f000001", "https://a.example.", "https://a_b", "https://[::1", "https://é"])),
+    *(pytest.param(endpoint(upstream=f"'https://a.example:{port}'"), [UPSTREAM + "has a port above 65535; write one from 1 to 65535"], id=f"port-{port}") for port in (65536, 99012, 443443, "9" * 5000)),
+    *(pytest.param(endpoint(upstream=f"'{url}'"), [UPSTREAM + "has a host or a port that can be read in more than one way; write `https://host:port`"], id=f"authority-{index}") for index, url in enumerate(["https://", "https:///x", "https://a.example:", "https://a.example:0443", "https://127.1", "https://0x7f000001", "https://a.example.", "https://a_b", "https://[::1", "https://é"])),
     pytest.param(endpoint(upstream="[hunter2]"), [UPSTREAM + "is a list; write a text: the origin and, if there is one, the path that requests go to, such as `https://api.github.com`"], id="upstream-as-a-list"),
     # grant
     pytest.param(endpoint(grant=""), [E.format("3:5") + "grant: is missing; add a text: the grant file, which `semantic` needs, such as `github.grant.yaml`"], id="no-grant"),
@@ -176,14 +177,14 @@ REFUSED = [
     # names
     pytest.param(endpoint(name="' '"), [E.format("3:11") + "name: is ` `; write letters, digits, `.`, `_` and `-`"], id="blank-name"),
     pytest.param(endpoint(name='"a\\nb"'), [E.format("3:11") + "name: is `a\\nb`; write letters, digits, `.`, `_` and `-`"], id="name-on-two-lines"),
-    pytest.param(endpoint() + "  - {name: api, upstream: 'https://b.example', assurance: semantic, grant: g.yaml}\n", ["s.yaml:7:12: endpoints[1].name: is called `api`, as endpoint 0; name it differently"], id="name-twice"),
-    pytest.param(f"endpoints:\n- {ENDPOINT[:-1]}, listen: '127.0.0.1:1'}}\n- {ENDPOINT[:-1]}, listen: '127.0.0.1:2'}}\n", ["s.yaml:3:3: endpoints[1]: is called `api.example`, as endpoint 0; name it differently"], id="default-name-twice"),
+    pytest.param(endpoint() + "  - {name: api, upstream: 'https://b.example', assurance: semantic, grant: g.yaml}\n", ["s.yaml:7:12: endpoints[1].name: is called `api`, as the endpoint in line 3; name it differently"], id="name-twice"),
+    pytest.param(f"endpoints:\n- {ENDPOINT[:-1]}, listen: '127.0.0.1:1'}}\n- {ENDPOINT[:-1]}, listen: '127.0.0.1:2'}}\n", ["s.yaml:3:3: endpoints[1]: is called `api.example`, as the endpoint in line 2; name it differently"], id="default-name-twice"),
     # secrets
     *(pytest.param(endpoint(secrets=f"{{api: {value}}}"), [E.format("7:20") + "secrets.api: does not say where the secret is; write `env:NAME`, `file:PATH` or `exec:COMMAND`"], id=f"secret-{index}") for index, value in enumerate(["hunter2secret", "'env:'", "'env:1X'", "'env:hunter2-x'", "'file:'", "'exec: '", "'vault:x'", "''", '"file:a\\0"', '"exec:a\\0"', """'exec:""'"""])),
     pytest.param(endpoint(secrets="{api: 'exec:pass \"hunter2'}"), [E.format("7:20") + "secrets.api: has a command with an open quote; close it"], id="secret-of-half-a-command"),
     pytest.param(endpoint(secrets="{'a b': 'env:X'}"), [E.format("7:22") + "secrets[`a b`]: has a name that no reference can hold; write letters, digits, `.`, `_`, `-` and `/`"], id="secret-name"),
-    pytest.param(endpoint(secrets="[hunter2]"), [E.format("7:14") + "secrets: is a list; write a map: by reference name, where the value is"], id="secrets-as-a-list"),
-    pytest.param(endpoint(secrets="hunter2"), [E.format("7:14") + "secrets: is a text; write a map: by reference name, where the value is"], id="secrets-as-a-text"),
+    pytest.param(endpoint(secrets="[hunter2]"), [E.format("7:14") + "secrets: is a list; write a map: by reference name, where the value is, such as `{\"api\": \"env:API_TOKEN\"}`"], id="secrets-as-a-list"),
+    pytest.param(endpoint(secrets="hunter2"), [E.format("7:14") + "secrets: is a text; write a map: by reference name, where the value is, such as `{\"api\": \"env:API_TOKEN\"}`"], id="secrets-as-a-text"),
     pytest.param(endpoint(secrets="{api: [hunter2]}"), [E.format("7:20") + "secrets.api: is a list; write `env:NAME`, `file:PATH` or `exec:COMMAND`"], id="secret-as-a-list"),
     # listeners
     pytest.param(endpoint().replace("127.0.0.1:0", "0.0.0.0:8080"), ["s.yaml:1:8: proxy: is not a loopback address, and everyone there could use the credentials; write `127.0.0.1`, or list `boxes`, so that every request names one"], id="every-address"),
@@ -417,7 +418,7 @@ def test_listen_addresses(text: str, host: str, port: int) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "8080", ":8080", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536", "127.0.0.1:08", "127.1:80", "0177.0.0.1:80", "::1:80", "[::1]", "[1.2.3.4]:80", "[::ffff:10.0.0.1]:80", "example.com:80", "*:80", "unix:", "unix:a\0b", "unix:" + "x" * 101, "127.0.0.1:80\n"],
+    ["", "8080", ":8080", "127.0.0.1", "127.0.0.1:", "127.0.0.1:08", "127.1:80", "0177.0.0.1:80", "::1:80", "[::1]", "[1.2.3.4]:80", "[::ffff:10.0.0.1]:80", "example.com:80", "*:80", "unix:", "unix:a\0b", "unix:" + "x" * 101, "127.0.0.1:80\n"],
 )  # fmt: skip
 def test_what_is_no_listen_address(text: str) -> None:
     """Anything else is refused."""
@@ -425,7 +426,36 @@ def test_what_is_no_listen_address(text: str) -> None:
         parse_listen(text, directory=Path())
 
 
+PORTS = ("65536", "99012", "443443", "9" * 5000)
+
+
+@pytest.mark.parametrize("port", PORTS)
+def test_a_port_that_is_too_large_is_told(here: Path, port: str) -> None:
+    """Wherever an address is written: its port is what is wrong, and how large one may be is what is right."""
+    names = {"proxy": f"127.0.0.1:{port}", "admin": f"'[::1]:{port}'"}
+    text = "".join(f"{key}: {value}\n" for key, value in names.items())
+    relay = f"{{upstream: 'http://a.example:{port}', assurance: trusted-upstream, listen: '127.0.0.1:{port}'"
+    text += f"endpoints:\n- {relay}, hosts: ['box:{port}']}}\ntunnels: {{allow: ['b.example:{port}', '.c:{port}']}}\n"
+    (here / "s.yaml").write_text(text)
+    with pytest.raises(SettingsInvalid) as caught:
+        load_settings(Path("s.yaml"))
+    paths = ["proxy", "admin", "endpoints[0].upstream", "endpoints[0].listen", "endpoints[0].hosts[0]"]
+    found = {problem.path: problem.message for problem in caught.value.problems}
+    assert list(found) == [*paths, "tunnels.allow[0]", "tunnels.allow[1]"]
+    assert all("above 65535; write one from 1 to 65535" in message for message in found.values())
+
+
 # --- settings without a file ---
+
+
+def test_a_key_of_an_endpoint_that_was_meant_is_named() -> None:
+    """As in a file; and what is called as another endpoint names that option."""
+    specs = ["upstream=https://a.example;assurnce=semantic", "upstream=https://a.example;assurance=trusted-upstream"]
+    with pytest.raises(SettingsInvalid) as caught:
+        settings_from_endpoints(specs)
+    found = str(caught.value).splitlines()
+    assert "--endpoint[0]: assurnce: is an unknown key; did you mean `assurance`?" in found
+    assert "--endpoint[1]: is called `a.example`, as the endpoint in `--endpoint[0]`; name it differently" in found
 
 
 def test_endpoints_on_the_command_line_mean_what_a_file_means(here: Path) -> None:
@@ -457,9 +487,9 @@ def test_problems_of_the_command_line_name_their_option(here: Path) -> None:
     assert str(caught.value).splitlines() == [
         "--proxy: is not a listen address; write `127.0.0.1:8080`, `[::1]:8080` or `unix:path`",
         "--endpoint[0]: secret: names no reference; write `secret=NAME=REFERENCE`, such as `secret=api=env:TOKEN`",
-        "--endpoint[0]: foo: is an unknown key; the keys are `name`, `upstream`, `assurance`, `grant`, `secret`, `inject`, `listen`, `ca`, `host`, `env`, `allowInside`, `capture`, `websocket`, `concurrent`, `connect`, `total`, `idle`",
+        "--endpoint[0]: foo: is an unknown key; the keys here are `name`, `upstream`, `assurance`, `grant`, `secret`, `inject`, `listen`, `ca`, `host`, `env`, `allowInside`, `capture`, `websocket`, `concurrent`, `connect`, `total`, `idle`",
         "--endpoint[0]: has a part without `=`; write `key=value;key=value`, and a value that holds `;` into a file",
-        "--endpoint[0]: a key: is an unknown key; the keys are `name`, `upstream`, `assurance`, `grant`, `secret`, `inject`, `listen`, `ca`, `host`, `env`, `allowInside`, `capture`, `websocket`, `concurrent`, `connect`, `total`, `idle`",
+        "--endpoint[0]: a key: is an unknown key; the keys here are `name`, `upstream`, `assurance`, `grant`, `secret`, `inject`, `listen`, `ca`, `host`, `env`, `allowInside`, `capture`, `websocket`, `concurrent`, `connect`, `total`, `idle`",
         "--endpoint[0]: grant: is missing; add a text: the grant file, which `semantic` needs, such as `github.grant.yaml`",
         "--endpoint[0]: listen: is not a loopback address, and everyone there could use the credentials; write `127.0.0.1`, or list `boxes`, so that every request names one",
         "--endpoint[1]: upstream: is here twice; keep one of them",

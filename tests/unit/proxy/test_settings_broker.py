@@ -337,7 +337,9 @@ C = "broker.capabilities[0]."
 REFUSED = [
     pytest.param(
         "state: st\n",
-        ["s.yaml:1:1: endpoints: is missing; add a list: the upstreams that may be used"],
+        [
+            "s.yaml:1:1: endpoints: is missing; add a list: the upstreams that may be used, such as `- upstream: https://api.github.com`"
+        ],
         id="neither-endpoints-nor-broker",
     ),
     pytest.param(
@@ -488,7 +490,9 @@ REFUSED = [
     ),
     pytest.param(
         secret() + "    - {name: K, host: 'https://i.example', value: env:W}\n",
-        ["s.yaml:7:14: broker.secrets[1].name: is `K`, as secret 0, for the same boxes; name it differently"],
+        [
+            "s.yaml:7:14: broker.secrets[1].name: is `K`, as the secret in line 6, for the same boxes; name it differently"
+        ],
         id="secret-twice",
     ),
     pytest.param(
@@ -514,9 +518,9 @@ REFUSED = [
         broker("  capabilities: [{}]\n"),
         [
             "s.yaml:5:18: broker.capabilities[0].name: is missing; add a text: what reports call it, such as `search`",
-            "s.yaml:5:18: broker.capabilities[0].routes: is missing; add a list: what its paths begin with, such as `/search`",
-            "s.yaml:5:18: broker.capabilities[0].upstream: is missing; add a map: where its requests go",
-            "s.yaml:5:18: broker.capabilities[0].scopes: is missing; add a list: which words a request needs; one that is in no entry is a 404",
+            "s.yaml:5:18: broker.capabilities[0].routes: is missing; add a list: what its paths begin with, such as `- /search`",
+            "s.yaml:5:18: broker.capabilities[0].upstream: is missing; add a map: where its requests go, such as `url: https://search.example`",
+            "s.yaml:5:18: broker.capabilities[0].scopes: is missing; add a list: which words a request needs; one that is in no entry is a 404, such as `- method: GET`",
         ],
         id="empty-capability",
     ),

@@ -37,7 +37,7 @@ from addons.ports import StateUnavailable
 from addons.record import EndedBy, Event, Mode
 from grants.broker.capabilities import Route
 from grants.broker.fountain import Kind
-from grants.decision import Reason
+from grants.decision import Reason, Rule
 from grants.message import Response
 
 MESSAGES = "/llm/anthropic/v1/messages"
@@ -541,6 +541,31 @@ def test_egress_swaps_wherever_the_token_stands(
         await asyncio.sleep(0.05)
         record = broker.log.records[-1]
         assert (record.endpoint, record.secret_refs) == ("egress:api", ("API",))
+
+    run(work)
+
+
+@pytest.mark.parametrize("length", [True, False], ids=["known", "unknown"])
+def test_an_egress_answer_that_echoes_the_credential_is_cut(run: Run, length: bool) -> None:
+    """A small one of a known length too: the box has its head, and a body that does not come to its end."""
+
+    async def work(broker: Running) -> None:
+        await broker.report(egress=["API"])
+        body = b'{"key":"%b"}' % VALUE.encode()
+        framing = b"Content-Length: %d\r\n\r\n" % len(body) if length else b"Transfer-Encoding: chunked\r\n\r\n"
+        sent = body if length else b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+        broker.api.script = lambda _got: [b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n" + framing + sent]
+        reader, writer = await asyncio.open_connection(*broker.address)
+        writer.write(f"GET /egress/API/x HTTP/1.1\r\nHost: b\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode())
+        head, _, rest = (await reader.read()).partition(b"\r\n\r\n")
+        writer.close()
+        assert head.startswith(b"HTTP/1.1 200 ")
+        assert (b"content-length: %d" % len(body) in head.lower()) is length
+        assert len(rest) < len(body)
+        assert not rest.endswith(b"0\r\n\r\n")
+        await asyncio.sleep(0.05)
+        end = broker.log.records[-1]
+        assert (end.event, end.rule, end.reason) == (Event.END, Rule.RESPONSE_CREDENTIAL, Reason.CREDENTIAL)
 
     run(work)
 

@@ -105,7 +105,7 @@ def test_a_box_s_token_on_request(here: Path) -> None:
 
 
 REFUSED = [
-    pytest.param(["-c", "nope.yaml"], 1, "nope.yaml: does not exist; write the path of a file", id="no-settings"),
+    pytest.param(["-c", "nope.yaml"], 1, "nope.yaml: does not exist; name settings with `-c FILE`, or an endpoint with `--endpoint SPEC`", id="no-settings"),
     pytest.param(["-c", "bad.yaml"], 1, "bad.yaml:1:1: foo: is an unknown key; the keys here are", id="bad-settings"),
     pytest.param(["-c", "x", "--endpoint", "y"], 2, "error: --config and --endpoint are two ways to say the same; use one of them", id="both"),
     pytest.param(["--proxy", "127.0.0.1:1", "--state", "x"], 2, "error: --proxy, --state goes with --endpoint; a settings file says it itself", id="fronts"),

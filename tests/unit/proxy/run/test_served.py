@@ -13,7 +13,7 @@ from proxy.client_env.trust import TrustFiles
 from proxy.decisionlog.remedies import ANSWERS
 from proxy.run.environment import environment
 from proxy.run.messages import Ready, Tally
-from proxy.run.served import Hidden, NothingToServe, hidden, served
+from proxy.run.served import Hidden, NothingToServe, hidden, served, unfound
 from proxy.settings import Settings, load_settings
 from proxy.settings.model import TcpListen, UnixListen
 
@@ -74,6 +74,22 @@ def test_sockets(settings: Settings, tmp_path: Path) -> None:
     found = served(settings, sockets=tmp_path)
     assert found.proxy == UnixListen(path=tmp_path / "proxy.sock")
     assert found.endpoints[0].listen == UnixListen(path=tmp_path / "0.sock")
+
+
+def test_base_urls_without_a_variable_are_told(settings: Settings) -> None:
+    """An endpoint with `listen` and no `env`, unless the box may not use it; no word of what has no base URL."""
+    a, b = settings.endpoints
+    assert unfound(settings, None) is None
+    bare, other = replace(a, env=()), replace(b, listen=a.listen)
+    told = "endpoint `a` names no variable for the base URL, so the program has none; add such as `env: [API_BASE_URL]`"
+    way = "; the forward proxy leads there"
+    assert unfound(replace(settings, endpoints=(bare, b)), None) == told + way
+    assert unfound(replace(settings, endpoints=(bare, b), proxy=None), None) == told
+    both = replace(settings, endpoints=(bare, other))
+    assert unfound(both, None) == told.replace("endpoint `a` names", "endpoints `a`, `b` name") + way
+    assert unfound(both, "x") is None
+    box = replace(settings.boxes[0], endpoints=frozenset({"b"}))
+    assert unfound(replace(both, boxes=(box,)), "x") == told.replace("`a`", "`b`") + way
 
 
 def test_nothing_to_serve(tmp_path: Path) -> None:
