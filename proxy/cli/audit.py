@@ -1,18 +1,17 @@
 """`grantproxy audit`: read, follow, check and count the decision log."""
 
 import json
-import re
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from proxy.cli import Group, examples, fail
+from proxy.cli.audit_options import digests, identifier, since
 from proxy.cli.audit_text import HEADER, plain, records_table, summary_lines, summary_tables
 from proxy.cli.files import FILE
 from proxy.cli.place import installation
@@ -25,39 +24,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 type Found = tuple[bytes, Mapping[str, object]]
-
-_DIGEST = re.compile(r"[0-9a-f]{64}")
-_ID = re.compile(r"[0-9a-f]{6,24}")
-_AGO = re.compile(r"([0-9]{1,6})([smhd])")
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
-
-
-def _since(_: click.Context, __: click.Parameter, value: str | None) -> datetime | None:
-    """A duration before now, or an RFC 3339 time (UTC where it names no zone)."""
-    if value is None:
-        return None
-    if ago := _AGO.fullmatch(value):
-        return datetime.now(UTC) - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
-    try:
-        stamp = datetime.fromisoformat(value)
-    except ValueError:
-        raise click.BadParameter(f"`{value}` is no time; write 90m, 24h, 7d or 2026-01-31T12:00:00Z") from None
-    return stamp if stamp.tzinfo else stamp.replace(tzinfo=UTC)
-
-
-def _identifier(_: click.Context, __: click.Parameter, value: str | None) -> str:
-    """How the id of a decision begins; empty for every one."""
-    if value is not None and not _ID.fullmatch(value):
-        raise click.BadParameter(f"`{value}` is no decision; write its id, or at least the first 6 of its hex digits")
-    return value or ""
-
-
-def _digests(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
-    """Digests as `verify` prints them."""
-    for value in values:
-        if not _DIGEST.fullmatch(value):
-            raise click.BadParameter(f"`{value}` is no head; write the 64 hex digits that `audit verify` prints")
-    return values
 
 
 def _place(function: Callable[..., None]) -> Callable[..., None]:
@@ -76,7 +42,7 @@ def _filters(function: Callable[..., None]) -> Callable[..., None]:
     """Options that pick records; each may be given several times."""
     for option in (
         click.option(
-            "--since", callback=_since, metavar="TIME", help="Not older than 90m, 24h, 7d, or an RFC 3339 time."
+            "--since", callback=since, metavar="TIME", help="Not older than 90m, 24h, 7d, or an RFC 3339 time."
         ),
         click.option("--box", multiple=True, help="Of this box."),
         click.option("--operation", multiple=True, help="Of this operation."),
@@ -144,7 +110,7 @@ def command() -> None:
 
 
 @command.command("show", epilog=examples("grantproxy audit show --verdict deny --since 1h"))
-@click.argument("id", required=False, callback=_identifier)
+@click.argument("id", required=False, callback=identifier)
 @_place
 @_rotated
 @_filters
@@ -235,14 +201,14 @@ def _last(path: Path, wanted: Filter, limit: int) -> tuple[deque[Found], int]:
     "--head",
     "heads",
     multiple=True,
-    callback=_digests,
+    callback=digests,
     metavar="HASH",
     help="A head noted earlier: it must be in the log, with all that came before it in its chain.",
 )
 @click.option(
     "--after",
     multiple=True,
-    callback=_digests,
+    callback=digests,
     metavar="HASH",
     help="The head of an older file that is no longer there.",
 )
