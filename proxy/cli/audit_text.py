@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from addons.record import Event
 from proxy.decisionlog.query import RefusalCount, Summary, said
+from proxy.decisionlog.remedies import once
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -145,8 +146,7 @@ def _answers(counted: Summary) -> Iterator[str]:
     told: dict[str, str] = {}
     for answer in counted.answers:
         what = f"{safe(answer.endpoint)} answered {answer.status}"
-        first = told.setdefault(answer.remedy, what) if answer.remedy else what
-        helps = answer.remedy if first == what else f"as for {first}"
+        helps = once(told, answer.remedy, what)
         yield f"{what}: {answer.count}" + (f"; {helps}" if helps else "")
 
 
@@ -156,8 +156,7 @@ def _refusals(counted: Summary) -> Iterator[tuple[RefusalCount, str, str]]:
     for refusal in counted.refusals:
         why = safe(f"{refusal.rule}/{refusal.reason}" if refusal.reason else refusal.rule)
         where = f"{', '.join(map(safe, refusal.where))}: " if refusal.where else ""
-        first = told.setdefault(refusal.remedy, why) if refusal.remedy else why
-        yield refusal, why, where + (safe(refusal.remedy) if first == why else f"as for {first}")
+        yield refusal, why, where + safe(once(told, refusal.remedy, why))
 
 
 def _totals(counted: Summary) -> str:

@@ -131,3 +131,11 @@ ANSWERS: Final[Mapping[int, str]] = {
     429: "the upstream's own limit is reached; ask less often",
 }
 """What to do about an upstream's answer, by its status."""
+
+
+def once(told: dict[str, str], helps: str | None, what: str) -> str:
+    """What helps with `what`; where that was told before, with what. Keeps in `told` what was. Empty: nothing does."""
+    if not helps:
+        return ""
+    first = told.setdefault(helps, what)
+    return helps if first == what else f"as for {first}"

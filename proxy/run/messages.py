@@ -14,7 +14,7 @@ from addons.record import Event, Record
 from grants.decision import Reason
 from proxy.client_env.addresses import Addresses
 from proxy.client_env.trust import TrustFiles
-from proxy.decisionlog.remedies import ANSWERS, REMEDIES
+from proxy.decisionlog.remedies import ANSWERS, REMEDIES, once
 from proxy.run.served import Hidden
 
 _MOST_NAMES: Final = 64
@@ -114,9 +114,8 @@ class Tally:
         told: dict[str, str] = {}
         for name, count in self.answered.items():
             endpoint, _, status = name.rpartition(" ")
-            what, helps = f"{endpoint} answered {status}", ANSWERS[int(status)]
-            first = told.setdefault(helps, what)
-            yield f"{what}: {count}; {helps if first == what else f'as for {first}'}"
+            what = f"{endpoint} answered {status}"
+            yield f"{what}: {count}; {once(told, ANSWERS[int(status)], what)}"
 
     def line(self) -> bytes:
         """The message."""

@@ -96,7 +96,7 @@ STEPS: Final[tuple[tuple[str, ...], ...]] = (
         # first, since it locks the table: a process that reports meanwhile has a row of it and waits for no other
         "ALTER TABLE reports ADD COLUMN version TEXT NOT NULL DEFAULT ''",
         *(
-            f"UPDATE {table} SET box = box || '#' || (SELECT boxes.id FROM boxes"  # noqa: S608 - these
+            f"UPDATE {table} SET box = box || '#' || (SELECT boxes.id FROM boxes"  # noqa: S608 - ours
             f" WHERE boxes.name = {table}.box AND boxes.removed IS NULL)"
             f" WHERE EXISTS (SELECT 1 FROM boxes WHERE boxes.name = {table}.box AND boxes.removed IS NULL)"
             for table in ("reports", "visitor_grants", "owned")

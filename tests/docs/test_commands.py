@@ -7,7 +7,6 @@ files that the page shows (`<!-- file: NAME -->`). `make` lines are looked up, n
 import os
 import re
 import subprocess
-import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -35,16 +34,6 @@ def commands() -> list[object]:
         for line in block.splitlines()
         if line.startswith("$ ")
     ]
-
-
-@pytest.fixture
-def grantproxy(tmp_path: Path) -> Path:
-    """A folder with `grantproxy` as people have it, before everything else on the path."""
-    binary = tmp_path / "bin" / "grantproxy"
-    binary.parent.mkdir()
-    binary.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m proxy.cli "$@"\n')
-    binary.chmod(0o755)
-    return binary.parent
 
 
 @pytest.mark.parametrize(("page", "command"), commands())

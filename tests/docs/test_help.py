@@ -4,16 +4,15 @@ import os
 import re
 import shlex
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
-import click
 import pytest
 from click.testing import CliRunner
+from support.commands import walk
 
 from proxy.cli import COMMANDS, main
-from tests.docs.test_commands import ROOT, grantproxy  # noqa: F401 - a fixture
 
+ROOT = Path(__file__).parents[2]
 SETTINGS = """\
 proxy: 127.0.0.1:8080
 state: state
@@ -35,16 +34,6 @@ ORDER = (
     "box remove",
 )
 """What builds on each other."""
-
-
-def walk(command: click.Command, name: str = "") -> Iterator[tuple[str, click.Command]]:
-    yield name, command
-    if isinstance(command, click.Group):
-        context = click.Context(command)
-        for each in command.list_commands(context):
-            found = command.get_command(context, each)
-            assert found is not None
-            yield from walk(found, f"{name} {each}".strip())
 
 
 EVERY = dict(walk(main))
@@ -124,7 +113,7 @@ def does(command: str, path: Path, programs: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "command"), each_example())
-def test_examples_work_when_pasted(name: str, command: str, tmp_path: Path, grantproxy: Path) -> None:  # noqa: F811
+def test_examples_work_when_pasted(name: str, command: str, tmp_path: Path, grantproxy: Path) -> None:
     """Each does what it says where there is a settings file by the usual name."""
     if name == "demo" or command.startswith("docker"):
         assert shlex.split(command)[:2] in (["grantproxy", "demo"], ["docker", "run"])  # tests/e2e has both
@@ -138,7 +127,7 @@ def test_examples_work_when_pasted(name: str, command: str, tmp_path: Path, gran
     does(words, folder(tmp_path), grantproxy)
 
 
-def test_examples_of_boxes_and_visitors_work_one_after_the_other(tmp_path: Path, grantproxy: Path) -> None:  # noqa: F811
+def test_examples_of_boxes_and_visitors_work_one_after_the_other(tmp_path: Path, grantproxy: Path) -> None:
     """A box is there before it is used, and is taken out at last."""
     folder(tmp_path)
     for name in ORDER:

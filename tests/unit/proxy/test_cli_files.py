@@ -3,12 +3,12 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner, Result
+from support.commands import walk
 
 from proxy.cli import main
 
@@ -41,19 +41,11 @@ def apart(*words: str) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
-def parameters(command: click.Command, name: str = "") -> Iterator[tuple[str, click.Parameter]]:
-    """Every parameter of every command, with its command's name."""
-    for parameter in command.params:
-        yield f"{name} {parameter.name}", parameter
-    if isinstance(command, click.Group):
-        context = click.Context(command)
-        for each in command.list_commands(context):
-            found = command.get_command(context, each)
-            assert found is not None
-            yield from parameters(found, f"{name} {each}".strip())
+PARAMETERS = [(f"{name} {each.name}", each) for name, command in walk(main) for each in command.params]
+"""Every parameter of every command, with its command's name."""
 
 
-@pytest.mark.parametrize(("name", "parameter"), [pytest.param(*each, id=each[0]) for each in parameters(main)])
+@pytest.mark.parametrize(("name", "parameter"), [pytest.param(*each, id=each[0]) for each in PARAMETERS])
 def test_click_looks_at_no_file(name: str, parameter: click.Parameter) -> None:
     """What click says of files has no remedy; `proxy.cli.files` has the type of every path."""
     kind = parameter.type

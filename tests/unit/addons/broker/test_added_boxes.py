@@ -2,11 +2,13 @@
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.brokers import ENVIRONMENT, brokers, reply
+from support.brokers import ENVIRONMENT, Running, brokers, reply
 from support.running import FixedVault, MemoryLog
 from support.waits import until
 
@@ -25,6 +27,7 @@ from grants.broker.capabilities import Needs, Route
 from grants.broker.fountain import Kind
 from grants.decision import Reason, Rule
 from grants.message import Authority, RequestHead
+from proxy.store import Store
 
 TOKEN_OF_ADDED = b"token-of-the-added-box"
 ADDED = Box(name="added", endpoints=frozenset({"api"}), tunnels=True)
@@ -132,17 +135,24 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
 
 
+@asynccontextmanager
+async def first(folder: Path) -> AsyncIterator[tuple[Running, Store, str]]:
+    """A broker, its store, and the token of an added box of the name `ada` that has reported everything."""
+    async with brokers(folder) as broker:
+        store = broker.state.store
+        assert store is not None
+        token = await store.add_box("ada", now=NOW)
+        await broker.report(token=token, **EVERYTHING)
+        yield broker, store, token
+
+
 @pytest.mark.usefixtures("environment")
 @pytest.mark.parametrize("again", ["added", "settings"])
 def test_what_ends_late_is_no_later_box_s(tmp_path: Path, again: str) -> None:
     """A creation of a removed box that ends once its name is another's: that one neither owns nor sees it."""
 
     async def work() -> None:
-        async with brokers(tmp_path) as broker:
-            store = broker.state.store
-            assert store is not None
-            old = await store.add_box("ada", now=NOW)
-            await broker.report(token=old, **EVERYTHING)
+        async with first(tmp_path) as (broker, store, old):
             gate = asyncio.Event()
             broker.api.script = lambda got: [*([gate] if got.method == "POST" else []), *reply(CREATED, 201)]
             making = asyncio.get_running_loop().create_task(
@@ -168,11 +178,7 @@ def test_a_list_that_ends_late_shows_nothing_of_a_later_box(tmp_path: Path) -> N
     """The list of a removed box is cut to what that one owns, which is nothing any more."""
 
     async def work() -> None:
-        async with brokers(tmp_path) as broker:
-            store = broker.state.store
-            assert store is not None
-            old = await store.add_box("ada", now=NOW)
-            await broker.report(token=old, **EVERYTHING)
+        async with first(tmp_path) as (broker, store, old):
             gate = asyncio.Event()
             listed = json.dumps([{"id": "vault-of-the-second-2", "content": "second"}]).encode()
             broker.api.script = lambda got: [gate, *reply(listed)]
